@@ -1,0 +1,54 @@
+"""Every model variant that the invariants are tested on; a new model joins by a line in VARIANTS."""
+
+import torch
+
+from model.transformer import Transformer
+
+VOCABULARY, PAD, BOS, EOS = 20, 0, 2, 3
+TINY = dict(layers=2, channels=16, feed_forward=32, heads=2, dropout=0.1, max_positions=64)
+
+
+def _transformer(**options):
+    return lambda: Transformer(VOCABULARY, VOCABULARY, **(TINY | options))
+
+
+VARIANTS = {
+    "pre": _transformer(),
+    "post": _transformer(norm="post"),
+    "learned": _transformer(positions="learned"),
+    "rotary": _transformer(positions="rotary"),
+    "relative": _transformer(positions="relative"),
+    "window": _transformer(window=2),
+    "relative window post": _transformer(positions="relative", window=1, norm="post"),
+    "gelu untied": _transformer(activation="gelu", tie="none"),
+    "swiglu": _transformer(activation="swiglu", tie="decoder"),
+    "deep encoder": _transformer(layers=3, decoder_layers=1),
+}
+
+
+def make(name: str, seed: int = 0):
+    """A variant in evaluation mode, in float64, with parameters far from their initial ones (all of them matter)."""
+    torch.manual_seed(seed)
+    model = VARIANTS[name]().double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    return model
+
+
+def sources(lengths, seed: int = 1):
+    """Random sources of these lengths (EOS included), padded: (src, src_mask)."""
+    generator = torch.Generator().manual_seed(seed)
+    src = torch.full((len(lengths), max(lengths)), PAD)
+    for row, length in zip(src, lengths):
+        row[: length - 1] = torch.randint(4, VOCABULARY, (length - 1,), generator=generator)
+        row[length - 1] = EOS
+    return src, torch.arange(src.size(1)) < torch.tensor(lengths).unsqueeze(1)
+
+
+def targets(sentences: int, length: int, seed: int = 2):
+    """Random decoder inputs (B, T) that begin with BOS."""
+    generator = torch.Generator().manual_seed(seed)
+    tgt = torch.randint(4, VOCABULARY, (sentences, length), generator=generator)
+    tgt[:, 0] = BOS
+    return tgt
