@@ -69,7 +69,8 @@ def sample(
         found.add(sentence, prefix, total, total, done & ~dead)
         rows = (~done & ~dead).nonzero().squeeze(1)
         if rows.numel() < tokens.numel():
-            state, sentence, tokens, prefix, total = select(state, rows), sentence[rows], tokens[rows], prefix[rows], total[rows]
+            state = select(state, rows)
+            sentence, tokens, prefix, total = sentence[rows], tokens[rows], prefix[rows], total[rows]
     return found.ranked()
 
 

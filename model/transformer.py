@@ -20,7 +20,9 @@ Cache = tuple[Tensor, Tensor]  # keys and values, each (N, H, tokens, D)
 class EncoderLayer(nn.Module):
     """Self-attention over the source, then the feed-forward network."""
 
-    def __init__(self, channels: int, hidden: int, heads: int, *, norm, feed_forward, dropout, attention_dropout, activation_dropout):
+    def __init__(
+        self, channels: int, hidden: int, heads: int, *, norm, feed_forward, dropout, attention_dropout, activation_dropout
+    ):
         super().__init__()
         self.attention = MultiHeadAttention(channels, heads, dropout=attention_dropout)
         self.feed_forward = feed_forward(channels, hidden, activation_dropout)
@@ -40,7 +42,9 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Self-attention over the target so far, attention to the source, then the feed-forward network."""
 
-    def __init__(self, channels: int, hidden: int, heads: int, *, norm, feed_forward, dropout, attention_dropout, activation_dropout):
+    def __init__(
+        self, channels: int, hidden: int, heads: int, *, norm, feed_forward, dropout, attention_dropout, activation_dropout
+    ):
         super().__init__()
         self.attention = MultiHeadAttention(channels, heads, dropout=attention_dropout)
         self.cross = MultiHeadAttention(channels, heads, dropout=attention_dropout)
@@ -124,7 +128,8 @@ class Decoder(nn.Module):
     def forward(self, tgt: Tensor, caches: list[Cache] | None, memory: list[Cache], src_mask: Tensor, *, need_weights: bool = False):
         """tgt (B, T) whole with caches None, or (N, 1) with them -> (B, T, C), caches, self and cross weights by layer."""
         start = 0 if caches is None else caches[0][0].size(2)
-        x, positions, queries, keys = self.embedding(tgt, start), self.embedding.positions, tgt.size(1), start + tgt.size(1)
+        x, positions = self.embedding(tgt, start), self.embedding.positions
+        queries, keys = tgt.size(1), start + tgt.size(1)
         mask = None if self.window is None else window_mask(queries, keys, self.window, device=tgt.device)
         bias, cross_mask = positions.bias(queries, keys), src_mask[:, None, None, :]
         new, self_weights, cross_weights = [], [], []

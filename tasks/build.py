@@ -1,0 +1,194 @@
+"""From a config to the objects of a run, and from a checkpoint to a model that translates."""
+
+import pickle
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import hydra.utils
+import torch
+from omegaconf import DictConfig, OmegaConf
+
+from data.batching import collate
+from data.errors import DuetError
+from data.module import PairData
+from data.tokenizer import Tokenizer, restore
+from model.base import Seq2Seq
+from tasks.decoding import Decode, Greedy
+from tasks.metrics import bleu_for
+from tasks.seq2seq import Seq2SeqTask, translate_batch
+
+# What a checkpoint may name, by the part of its config. Loading one must not run what a stranger wrote into it.
+TARGETS = {
+    "data": {
+        "data.module.PairData",
+        "data.sources.BuiltIn",
+        "data.sources.Hub",
+        "data.sources.Jsonl",
+        "data.sources.PairedText",
+        "data.sources.Tsv",
+        "data.tokenizer.Characters.train",
+        "data.tokenizer.SentencePiece.train",
+    },
+    "decode": {"tasks.decoding.Beam", "tasks.decoding.Greedy", "tasks.decoding.Sample"},
+    "metrics": set(),
+    "model": {"model.transformer.Transformer"},
+}
+
+
+def make(config: dict, **given: Any) -> Any:
+    """What a config names, by Hydra's `instantiate`, and then called with the given objects.
+
+    A user's mistake (a value that does not fit, an option that is not there) becomes a DuetError.
+    """
+    try:
+        factory = hydra.utils.instantiate({**config, "_partial_": True}, _convert_="all")
+        return factory if config.get("_partial_") else factory(**given)
+    except hydra.errors.InstantiationException as error:
+        if isinstance(error.__cause__, DuetError):
+            raise error.__cause__ from None
+        raise DuetError(f"{config.get('_target_')} cannot be made: {' '.join(str(error).split())[:300]}") from error
+    except (ValueError, TypeError) as error:
+        raise DuetError(str(error).replace("__init__() got an unexpected keyword argument", "has no option")) from error
+
+
+def build_data(config: dict, **given: Any) -> PairData:
+    """The data module of a run."""
+    return make(config["data"], **given)
+
+
+def build_model(config: dict, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> Seq2Seq:
+    """The model, with as many embeddings as the tokenizers have entries."""
+    if src_tokenizer is not tgt_tokenizer and config["model"].get("tie") == "all":
+        raise DuetError(
+            "model.tie=all needs one shared vocabulary, but source and target have their own; allowed here: "
+            "model.tie=none, model.tie=decoder"
+        )
+    return make(config["model"], src_vocabulary=len(src_tokenizer), tgt_vocabulary=len(tgt_tokenizer))
+
+
+def build(config: DictConfig) -> tuple[Seq2SeqTask, PairData]:
+    """Task and data of a training run. Trains tokenizers and reads the corpus where that was not done before.
+
+    Raises DuetError for what a user can mend.
+    """
+    plain = OmegaConf.to_container(config, resolve=True)
+    bleu_for([], **plain["metrics"]["bleu"])  # a wrong choice is told now, not at the first validation
+    decode, valid_decode = make(plain["decode"]), make(plain["task"].pop("valid_decode"))
+    data = build_data(plain)
+    data.prepare_data()
+    data.setup("fit")
+    model = build_model(plain, data.src_tokenizer, data.tgt_tokenizer)
+    respect_limits(data, model)
+    task = make(
+        plain["task"],
+        model=model,
+        src_tokenizer=data.src_tokenizer,
+        tgt_tokenizer=data.tgt_tokenizer,
+        optimizer=make(plain["optimizer"]),
+        scheduler=make(plain["scheduler"]),
+        valid_decode=valid_decode,
+        decode=decode,
+        bleu=plain["metrics"]["bleu"],
+        recipe={part: plain[part] for part in (*TARGETS, "name", "seed")},
+    )
+    return task, data
+
+
+def respect_limits(data: PairData, model: Seq2Seq) -> None:
+    """Evaluation sources are cut to what the model has positions for; EOS takes one."""
+    if model.max_source is not None:
+        data.max_source = min(data.max_source, model.max_source - 1)
+    if model.max_target is not None:
+        data.max_target = min(data.max_target, model.max_target - 1)
+
+
+class Translator:
+    """A trained model with its tokenizers and config, as `load` gives it."""
+
+    def __init__(self, model: Seq2Seq, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, config: dict):
+        self.model, self.src_tokenizer, self.tgt_tokenizer, self.config = model, src_tokenizer, tgt_tokenizer, config
+
+    def translate(self, lines: Sequence[str], *, decode: Decode | None = None, batch_size: int = 64) -> list[str]:
+        """One line for each line, in order; a blank one for a blank one. decode: `tasks.decoding` (None: greedy).
+
+        A source beyond the model's positions is cut.
+        """
+        decode, found = decode or Greedy(), {}
+        limit = None if self.model.max_source is None else self.model.max_source - 1
+        rows = [(self.src_tokenizer.encode(line)[:limit] if line.strip() else [], []) for line in lines]
+        order = sorted(range(len(rows)), key=lambda i: -len(rows[i][0]))
+        for places in (order[i : i + batch_size] for i in range(0, len(order), batch_size)):
+            batch = collate([rows[i] for i in places], places)
+            translated, _ = translate_batch(self.model, decode, batch, self.tgt_tokenizer)
+            found |= dict(zip(places, translated))
+        return [found[i] for i in range(len(rows))]
+
+
+def load(path: str | Path) -> Translator:
+    """A checkpoint of ours, ready to translate, on the CPU and in evaluation mode.
+
+    Raises DuetError for a file that is missing, damaged, not ours, or names anything but Duet's own parts.
+    """
+    checkpoint = read_checkpoint(path)
+    ours, config = checkpoint["duet"], checkpoint["duet"]["config"]
+    source, target = _tokenizers(ours, path)
+    model = build_model(config, source, target)
+    weights = {name.removeprefix("model."): value for name, value in checkpoint["state_dict"].items()}
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise DuetError(f"{path} does not fit the model that it names: {str(error).splitlines()[-1].strip()}") from None
+    return Translator(model.eval(), source, target, config)
+
+
+def _tokenizers(ours: dict, path: str | Path) -> tuple[Tokenizer, Tokenizer]:
+    try:
+        source = restore(ours["source"])
+        return source, source if ours["target"] is None else restore(ours["target"])
+    except (KeyError, TypeError, AttributeError, RuntimeError):
+        raise DuetError(f"{path} is damaged: its tokenizers cannot be read") from None
+
+
+def read_checkpoint(path: str | Path) -> dict:
+    """The checked content of a checkpoint file; nothing in it has been run or built."""
+    path = Path(path)
+    if not path.is_file():
+        raise DuetError(f"checkpoint missing: {path} is not a file")
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        raise DuetError(f"{path} is not a checkpoint of Duet: it holds more than plain values, so it was not read") from None
+    except (RuntimeError, EOFError, OSError, zipfile.BadZipFile, KeyError, ValueError) as error:
+        raise DuetError(f"{path} is not a checkpoint, or cut off: {' '.join(str(error).split())[:100] or 'empty'}") from None
+    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint or "duet" not in checkpoint:
+        raise DuetError(f"{path} is a checkpoint, but not one of Duet: the part 'duet' is missing")
+    try:
+        check_targets(checkpoint["duet"]["config"], path)
+    except (KeyError, TypeError, AttributeError):
+        raise DuetError(f"{path} is damaged: its config cannot be read") from None
+    return checkpoint
+
+
+def check_targets(config: dict, path: str | Path) -> None:
+    """Refuses a config that would run anything but what `TARGETS` lists, or look anything up while it is built."""
+    for part, value in config.items():
+        for key, leaf in _leaves(value):
+            if key == "_target_" and (not isinstance(leaf, str) or leaf not in TARGETS.get(part, ())):
+                raise DuetError(f"{path} names {leaf!r} as its {part}, which is none of Duet's own; it was not run")
+            if isinstance(leaf, str) and "${" in leaf:
+                raise DuetError(f"{path} has {leaf!r} in its config: interpolations are not allowed there")
+
+
+def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name == "_target_":
+                yield name, inner
+            yield from _leaves(inner, name)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _leaves(inner, key)
+    else:
+        yield key, value

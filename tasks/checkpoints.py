@@ -1,0 +1,133 @@
+"""Which checkpoints a run keeps, and how it ends."""
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+from lightning import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.trainer.states import TrainerFn
+
+Handlers = dict[int, object]
+
+
+class Checkpoints(Checkpoint):
+    """After each validation writes `step_<n>.ckpt` and points `last.ckpt` and, if it is the best so far, `best.ckpt` at it.
+
+    monitor: the score that decides, mode: whether more of it is better (max) or less (min).
+    keep: how many of the newest `step_<n>.ckpt` stay.
+
+    Makes every run end with a validation if it has trained since the last one, so that `last.ckpt` is the last step.
+    """
+
+    def __init__(self, *, monitor: str = "val/bleu", mode: str = "max", keep: int = 5):
+        if mode not in ("max", "min"):
+            raise ValueError(f"callbacks.checkpoints.mode must be max or min, not {mode!r}")
+        if keep < 1:
+            raise ValueError(f"callbacks.checkpoints.keep must be at least 1, not {keep}")
+        self.monitor, self.sign, self.keep = monitor, 1 if mode == "max" else -1, keep
+        self.best: float | None = None
+        self.best_step = self.saved_step = 0
+        self.scores: dict[str, float] = {}  # all of the best validation
+        self.steps: list[int] = []
+
+    def folder(self, trainer: Trainer) -> Path:
+        return Path(trainer.default_root_dir) / "checkpoints"
+
+    def on_train_start(self, trainer: Trainer, task: LightningModule) -> None:
+        """A resumed run has its best checkpoint from before in its own folder too."""
+        before = Path(trainer.ckpt_path).parent / "best.ckpt" if trainer.ckpt_path else None
+        if before and before.is_file() and trainer.is_global_zero and self.best is not None:
+            self.folder(trainer).mkdir(parents=True, exist_ok=True)
+            _replace(self.folder(trainer) / "best.ckpt", lambda path: shutil.copyfile(before, path))
+
+    def on_train_batch_end(self, trainer: Trainer, task: LightningModule, outputs, batch, batch_index: int) -> None:
+        """Lightning validates once more where it is told to stop, but not where it runs into a limit: so tell it."""
+        last_step = trainer.max_steps is not None and 0 < trainer.max_steps <= trainer.global_step
+        last_epoch = trainer.max_epochs is not None and 0 < trainer.max_epochs <= trainer.current_epoch + 1
+        if last_step or (last_epoch and trainer.is_last_batch):
+            trainer.should_stop = True
+
+    def on_validation_end(self, trainer: Trainer, task: LightningModule) -> None:
+        if trainer.state.fn != TrainerFn.FITTING or trainer.sanity_checking:
+            return
+        scores = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        score = scores.get(self.monitor)
+        better = score is not None and (self.best is None or self.sign * score > self.sign * self.best)
+        if better:
+            self.best, self.best_step, self.scores = score, trainer.global_step, scores
+        self._save(trainer, better)
+
+    def on_train_end(self, trainer: Trainer, task: LightningModule) -> None:
+        if self.saved_step != trainer.global_step:  # there was no validation
+            self._save(trainer, self.best is None)
+
+    def _save(self, trainer: Trainer, best: bool) -> None:
+        folder, step = self.folder(trainer), trainer.global_step
+        self.saved_step = step
+        self.steps = [s for s in self.steps if s != step] + [step]
+        old, self.steps = self.steps[: -self.keep], self.steps[-self.keep :]
+        path = folder / f"step_{step}.ckpt"
+        unfinished = folder / f".{path.name}.part"
+        trainer.save_checkpoint(unfinished)  # on every device: it may have to collect the weights
+        if not trainer.is_global_zero:
+            return
+        os.replace(unfinished, path)
+        for name in ("last.ckpt", "best.ckpt") if best else ("last.ckpt",):
+            _replace(folder / name, lambda new: _link(path, new))
+        for step in old:
+            (folder / f"step_{step}.ckpt").unlink(missing_ok=True)
+
+    def state_dict(self) -> dict:
+        return {"best": self.best, "best_step": self.best_step, "scores": self.scores, "saved_step": self.saved_step}
+
+    def load_state_dict(self, state: dict) -> None:
+        self.best, self.best_step, self.scores = state["best"], state["best_step"], state["scores"]
+        self.saved_step = state["saved_step"]
+
+
+def _replace(path: Path, write) -> None:
+    """path gets its new content all at once."""
+    unfinished = path.with_name(f".{path.name}.part")
+    unfinished.unlink(missing_ok=True)
+    write(unfinished)
+    os.replace(unfinished, path)
+
+
+def _link(path: Path, new: Path) -> None:
+    """A second name for a file, or a copy where the file system has no such thing."""
+    try:
+        os.link(path, new)
+    except OSError:
+        shutil.copyfile(path, new)
+
+
+class StopOnSignal(Callback):
+    """Ctrl-C or SIGTERM ends the run after the batch in hand, with a validation and checkpoints; a second one at once."""
+
+    def __init__(self):
+        self.before: Handlers = {}
+
+    def on_train_start(self, trainer: Trainer, task: LightningModule) -> None:
+        def stop(number: int, frame) -> None:
+            if trainer.should_stop:
+                raise KeyboardInterrupt
+            print("\nstopping: one more validation, then the checkpoint (again to stop at once)", flush=True)
+            trainer.should_stop = True
+
+        try:
+            self.before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        except ValueError:  # not in the main thread: signals are not ours
+            self.before = {}
+
+    def on_train_end(self, trainer: Trainer, task: LightningModule) -> None:
+        self._restore()
+
+    def on_exception(self, trainer: Trainer, task: LightningModule, exception: BaseException) -> None:
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+        self.before = {}

@@ -1,0 +1,113 @@
+"""A few validation sentences, looked at again and again while a model learns: what it writes, and where it looks."""
+
+from pathlib import Path
+
+import torch
+from lightning import Callback, LightningModule, Trainer
+from lightning.pytorch.trainer.states import TrainerFn
+from torch import Tensor
+
+from data.batching import Batch, collate
+from data.tokenizer import BOS, PAD, Tokenizer
+from model.base import Seq2Seq
+from tasks import heatmap
+from tasks.decoding import Decode
+from tasks.seq2seq import one_line
+
+
+class Samples(Callback):
+    """Writes outputs to samples/… and heatmaps to attention/… in TensorBoard, and heatmaps/*.png in the run's folder.
+
+    count: how many sentences, the first of the validation split. layers, heads: which are drawn (None: all).
+    images: whether heatmaps are drawn. image_every: validations between two sets of them; the last one always has one.
+    """
+
+    def __init__(
+        self,
+        *,
+        count: int = 3,
+        layers: list[int] | None = None,
+        heads: list[int] | None = None,
+        images: bool = True,
+        image_every: int = 4,
+    ):
+        if count < 0 or image_every < 1:
+            raise ValueError(f"count must be at least 0 and image_every at least 1, not {count} and {image_every}")
+        self.count, self.layers, self.heads, self.images, self.image_every = count, layers, heads, images, image_every
+        self.validations = 0
+
+    def on_validation_end(self, trainer: Trainer, task: LightningModule) -> None:
+        if trainer.state.fn != TrainerFn.FITTING or not trainer.is_global_zero or not self.count:
+            return
+        sources, references = trainer.datamodule.sources("valid"), trainer.datamodule.references("valid")
+        draw = self.images and (self.validations % self.image_every == 0 or trainer.should_stop)
+        self.validations += 1
+        for n, (source, reference) in enumerate(zip(sources[: self.count], references), 1):
+            if not source.strip():
+                continue
+            limit = trainer.datamodule.max_source
+            look = Look(task.model, source, task.src_tokenizer, task.tgt_tokenizer, task.valid_decode, limit)
+            text = f"    source      {source}\n    reference   {reference}\n    hypothesis  {look.text}"
+            for board in _boards(trainer):
+                board.add_text(f"samples/{n}", text, trainer.global_step)
+            if draw:
+                self._draw(trainer, look, n)
+
+    def _draw(self, trainer: Trainer, look: "Look", n: int) -> None:
+        folder = Path(trainer.default_root_dir) / "heatmaps"
+        for kind, figure in look.figures(self.layers, self.heads):
+            heatmap.save(figure, folder / f"{kind}_{n}.png")
+            for board in _boards(trainer):
+                board.add_image(f"attention/{kind}_{n}", heatmap.to_array(figure), trainer.global_step, dataformats="HWC")
+
+    def state_dict(self) -> dict:
+        return {"validations": self.validations}
+
+    def load_state_dict(self, state: dict) -> None:
+        self.validations = state["validations"]
+
+
+def _boards(trainer: Trainer) -> list:
+    """The TensorBoard writers of a run."""
+    return [logger.experiment for logger in trainer.loggers if hasattr(logger.experiment, "add_image")]
+
+
+class Look:
+    """One sentence, what a model makes of it, and its attention while it does.
+
+    attention: "encoder" | "decoder" | "cross" -> (layers, H, T, S). Row t of "cross" belongs to the token it predicts.
+    """
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        source: str,
+        src_tokenizer: Tokenizer,
+        tgt_tokenizer: Tokenizer,
+        decode: Decode,
+        max_source: int | None,
+    ):
+        device = next(model.parameters()).device
+        batch = collate([(src_tokenizer.encode(source)[:max_source], [])], [0])
+        batch = Batch(*(part.to(device) for part in batch))
+        gold = decode(model, batch.src, batch.src_mask, batch.index).tokens[0, 0]
+        gold = gold[gold != PAD]
+        tgt = torch.cat([gold.new_tensor([BOS]), gold[:-1]])
+        with torch.no_grad():
+            output = model(batch.src, batch.src_mask, tgt.unsqueeze(0), need_weights=True)
+        self.text = one_line(tgt_tokenizer.decode(gold.tolist()))
+        self.attention: dict[str, Tensor] = {kind: weights[0].float().cpu() for kind, weights in output.attention.items()}
+        source_pieces = src_tokenizer.pieces(batch.src[0].tolist())
+        gold_pieces, tgt_pieces = tgt_tokenizer.pieces(gold.tolist()), tgt_tokenizer.pieces(tgt.tolist())
+        self.labels = {  # rows, columns
+            "encoder": (source_pieces, source_pieces),
+            "decoder": (tgt_pieces, tgt_pieces),
+            "cross": (gold_pieces, source_pieces),
+        }
+
+    def figures(self, layers: list[int] | None = None, heads: list[int] | None = None):
+        """(kind, matplotlib figure) of each kind of attention that the model has."""
+        for kind, weights in self.attention.items():
+            yield kind, heatmap.draw(weights, *self.labels[kind], title=f"{kind} attention", layers=layers, heads=heads)
+
+

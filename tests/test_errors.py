@@ -1,0 +1,277 @@
+"""Mistakes of users: exit code 2, one line on stderr that names what, which value and what is allowed, and nothing lost.
+
+One row a mistake. And what is no mistake, though it looks like one.
+"""
+
+import gzip
+import json
+
+import pytest
+import torch
+
+from tasks import load
+from tests.runs import WORDS, command, write_corpus
+
+
+def assert_mistake(done, *parts):
+    assert done.code == 2, done
+    lines = done.err.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("error: "), done.err
+    for part in parts:
+        assert part in lines[0], lines[0]
+
+
+def damage(root, name, change):
+    path = root / name
+    path.write_bytes(change(path.read_bytes()))
+
+
+def cut_a_line(content):
+    return b"".join(content.splitlines(keepends=True)[:-1])
+
+
+# what is done to the corpus, options, what the error line says
+MISTAKES = {
+    "folder missing": (None, ["data.root=nowhere"], ["nowhere/", "missing"]),
+    "file missing": (None, ["data.train_file=tarin"], ["tarin.en", "missing"]),
+    "test file missing": (None, ["data.test_file=tset"], ["tset.en", "missing"]),
+    "lines do not match": (lambda root: damage(root, "train.de", cut_a_line), [], ["train.en has 120", "train.de has 119"]),
+    "validation lines do not match": (lambda root: damage(root, "valid.en", cut_a_line), [], ["valid.en has 11", "valid.de has 12"]),
+    "not UTF-8": (lambda root: damage(root, "train.de", lambda c: c.replace("fünf".encode(), b"f\xfcnf", 1)), [], ["train.de, line", "UTF-8"]),
+    "empty corpus": (lambda root: [damage(root, f"train.{x}", lambda c: b"") for x in ("en", "de")], [], ["train.en", "empty"]),
+    "TSV without the column": (None, ["data=tsv", "data.train_file=train.tsv", "data.valid_file=null", "data.test_file=null", "data.target_column=fr"], ["train.tsv has no column 'fr'", "en, de"]),
+    "vocabulary too large": (None, ["tokenizer=sentencepiece", "tokenizer.vocab_size=5000"], ["vocab_size=5000", "too large", "largest possible"]),
+    "vocabulary too small": (None, ["tokenizer=sentencepiece", "tokenizer.vocab_size=8"], ["vocab_size=8", "too small"]),
+    "channels not divisible": (None, ["model.heads=3"], ["16 channels", "3 heads"]),
+    "unknown norm": (None, ["model.norm=middle"], ["norm must be one of pre, post", "'middle'"]),
+    "unknown positions": (None, ["model.positions=round"], ["sinusoidal, learned, rotary, relative", "'round'"]),
+    "tied but not shared": (None, ["tokenizer.shared=false"], ["tie=all", "shared"]),
+    "unknown option": (None, ["model.drpout=0.2"], ["'model.drpout'", "did you mean 'model.dropout'"]),
+    "unknown option on top": (None, ["sead=2"], ["'sead'", "did you mean 'seed'"]),
+    "unknown trainer option": (None, ["trainer.max_step=2"], ["'trainer.max_step'", "did you mean 'trainer.max_steps'"]),
+    "unknown experiment": (None, ["experiment=multi31k"], ["unknown experiment 'multi31k'", "did you mean 'multi30k'", "grammar"]),
+    "unknown model": (None, ["model=transformer_huge"], ["'transformer_huge'", "transformer_tiny"]),
+    "unknown decode": (None, ["decode=bean"], ["'bean'", "did you mean 'beam'", "greedy"]),
+    "unknown group": (None, ["modle=transformer_tiny"], ["'modle'"]),
+    "not an override": (None, ["model.dropout"], ["model.dropout", "key=value"]),
+    "beam size": (None, ["decode=beam", "decode.size=0"], ["decode.size must be at least 1, not 0"]),
+    "label smoothing": (None, ["task.label_smoothing=1.5"], ["label_smoothing must be", "1.5"]),
+    "dropout": (None, ["model.dropout=1.5"], ["dropout must be", "1.5"]),
+    "rows longer than a batch": (None, ["data.max_tokens=20"], ["data.max_tokens is 20", "data.max_length=50"]),
+    "BLEU tokenizer": (None, ["metrics.bleu.tokenize=moses"], ["metrics.bleu.tokenize", "'moses'", "13a"]),
+    "no GPU": (None, ["trainer.accelerator=gpu"], ["gpu", "cpu"]),
+    "precision": (None, ["trainer.precision=17"], ["17", "bf16-mixed"]),
+    "time": (None, ["trainer.max_time=soon"], ["soon", "DD:HH:MM:SS"]),
+    "nothing to train for": (None, ["trainer.max_steps=0"], ["trainer.max_steps", "0"]),
+    "resume missing": (None, ["resume=nowhere.ckpt"], ["nowhere.ckpt", "missing"]),
+    "output not writable": (None, ["hydra.run.dir=/proc/runs"], ["/proc/runs"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_in_training_is_told_in_one_line(shell, tmp_path, case):
+    change, words, parts = MISTAKES[case]
+    root = write_corpus(tmp_path / "corpus")
+    (root / "train.tsv").write_text("en\tde\n" + "one\teins\n" * 20)
+    if change:
+        change(root)
+    before = sorted(path for path in root.rglob("*"))
+    done = shell.train("trainer.max_steps=2", *words, data=root)
+    assert_mistake(done, *parts)
+    assert sorted(path for path in root.rglob("*")) == before
+    assert not list(shell.folder.glob("runs/*/*/*")), "a run that never began leaves no folder"
+
+
+def test_debug_shows_the_traceback_too(shell, corpus):
+    done = shell.train("model.heads=3", "debug=true", data=corpus)
+    assert done.code == 2 and "Traceback" in done.err and done.err.splitlines()[-1].startswith("error: ")
+
+
+def test_a_fault_of_ours_is_not_called_a_mistake(shell, corpus, monkeypatch):
+    monkeypatch.setattr("train.make_trainer", lambda *_: 1 / 0)
+    done = shell.train("trainer.max_steps=2", data=corpus)
+    assert done.code == 1 and "ZeroDivisionError" in done.err
+
+
+def test_the_command_itself_ends_with_2_and_0(tmp_path):
+    done = command("train.py", "model.drpout=0.2", cwd=tmp_path)
+    assert_mistake(done, "did you mean 'model.dropout'")
+    for script in ("train.py", "evaluate.py"):
+        done = command(script, "--help", cwd=tmp_path)
+        assert done.code == 0 and "ckpt" in done.out + "ckpt" and done.err == ""
+
+
+# Checkpoints
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """The bytes of a good checkpoint, and the corpus that it was trained on."""
+    folder = tmp_path_factory.mktemp("trained")
+    root = write_corpus(folder / "corpus")
+    from tests.runs import TINY
+
+    done = command("train.py", *TINY, f"data.root={root}", "trainer.max_steps=2", "model.positions=learned",
+                   "model.max_positions=30", "hydra.run.dir=run", cwd=folder)  # fmt: skip
+    assert done.code == 0, done.err
+    return (folder / "run" / "checkpoints" / "best.ckpt").read_bytes(), root
+
+
+def rewritten(path, change):
+    content = torch.load(path, weights_only=True)
+    change(content)
+    torch.save(content, path)
+
+
+def set_target(part, value):
+    def change(content):
+        content["duet"]["config"][part]["_target_"] = value
+
+    return lambda path: rewritten(path, change)
+
+
+class Evil:
+    def __reduce__(self):
+        return (open, ("pwned", "w"))
+
+
+def nested(content):
+    content["duet"]["config"]["data"]["source"] = {"deep": [{"_target_": "os.system", "command": "touch pwned"}]}
+
+
+def interpolated(content):
+    content["duet"]["config"]["data"]["root"] = "${oc.env:HOME}"
+
+
+def truncated(path):
+    path.write_bytes(path.read_bytes()[:-5000])
+
+
+def wrong_shape(content):
+    content["state_dict"]["model.output"] = torch.zeros(3, 3)
+
+
+CHECKPOINTS = {
+    "missing": (lambda path: path.unlink(), ["missing"]),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), ["missing", "not a file"]),
+    "truncated": (truncated, ["not a checkpoint, or cut off"]),
+    "empty": (lambda path: path.write_bytes(b""), ["not a checkpoint, or cut off"]),
+    "a text": (lambda path: path.write_text("hello"), ["not a checkpoint"]),
+    "somebody else's": (lambda path: torch.save({"state_dict": {}}, path), ["not one of Duet"]),
+    "a list": (lambda path: torch.save([1, 2], path), ["not one of Duet"]),
+    "code in the pickle": (lambda path: torch.save({"duet": Evil(), "state_dict": {}}, path), ["not a checkpoint of Duet"]),
+    "a foreign target": (set_target("model", "os.system"), ["'os.system'", "not run"]),
+    "a target that begins like ours": (set_target("model", "model.attention.os.getcwd"), ["'model.attention.os.getcwd'", "not run"]),
+    "a part that belongs elsewhere": (set_target("model", "data.module.PairData"), ["'data.module.PairData'"]),
+    "a nested target": (lambda path: rewritten(path, nested), ["'os.system'"]),
+    "a target that is no text": (set_target("model", {"a": 1}), ["best.ckpt"]),
+    "an interpolation": (lambda path: rewritten(path, interpolated), ["${oc.env:HOME}"]),
+    "weights that do not fit": (lambda path: rewritten(path, wrong_shape), ["does not fit"]),
+    "no config": (lambda path: rewritten(path, lambda c: c["duet"].pop("config")), ["damaged"]),
+    "no tokenizer": (lambda path: rewritten(path, lambda c: c["duet"].pop("source")), ["damaged"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CHECKPOINTS)
+def test_a_bad_checkpoint_is_refused_and_nothing_in_it_run(shell, checkpoint, case):
+    change, parts = CHECKPOINTS[case]
+    content, root = checkpoint
+    path = shell.folder / "best.ckpt"
+    path.write_bytes(content)
+    change(path)
+    assert_mistake(shell.evaluate("ckpt=best.ckpt", f"data.root={root}"), *parts)
+    assert not (shell.folder / "pwned").exists()
+
+
+EVALUATIONS = {
+    "no checkpoint named": ([], ["ckpt is missing"]),
+    "unknown split": (["ckpt=best.ckpt", "split=tset"], ["tset.en", "missing"]),
+    "data elsewhere": (["ckpt=best.ckpt", "data.root=nowhere"], ["nowhere/", "missing"]),
+    "only a source": (["ckpt=best.ckpt", "source=a.txt"], ["source and reference go together"]),
+    "files of unequal length": (["ckpt=best.ckpt", "source=three.txt", "reference=two.txt"], ["three.txt has 3", "two.txt has 2"]),
+    "unknown option": (["ckpt=best.ckpt", "batchsize=3"], ["'batchsize'", "did you mean 'batch_size'"]),
+    "output not writable": (["ckpt=best.ckpt", "out=/proc/out"], ["/proc/out"]),
+    "batch of none": (["ckpt=best.ckpt", "batch_size=0"], ["batch_size", "0"]),
+    "no such device": (["ckpt=best.ckpt", "device=tpu"], ["device", "tpu"]),
+}
+
+
+@pytest.mark.parametrize("case", EVALUATIONS)
+def test_a_mistake_in_evaluation_is_told_in_one_line(shell, checkpoint, case):
+    words, parts = EVALUATIONS[case]
+    content, root = checkpoint
+    (shell.folder / "best.ckpt").write_bytes(content)
+    (shell.folder / "three.txt").write_text("one\ntwo\nthree\n")
+    (shell.folder / "two.txt").write_text("eins\nzwei\n")
+    roots = [] if any(word.startswith("data.root") for word in words) else [f"data.root={root}"]
+    assert_mistake(shell.evaluate(*words, *roots), *parts)
+    assert not list(shell.folder.glob("evaluate/**/metrics.json"))
+
+
+# Right without complaint
+
+
+def encode(lines, *, end="\n", bom=False, last=True):
+    text = end.join(lines) + (end if last else "")
+    return (b"\xef\xbb\xbf" if bom else b"") + text.encode("utf-8")
+
+
+FORMS = {
+    "CRLF": dict(end="\r\n"),
+    "BOM": dict(bom=True),
+    "no final newline": dict(last=False),
+    "all of it": dict(end="\r\n", bom=True, last=False),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_text_files_train_the_same_model(shell, tmp_path, corpus, form):
+    shell.train("trainer.max_steps=3", data=corpus)
+    expected = torch.load(shell.latest / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
+    root = tmp_path / "with spaces and 中文"
+    root.mkdir()
+    for path in corpus.iterdir():
+        (root / path.name).write_bytes(encode(path.read_text(encoding="utf-8").splitlines(), **FORMS[form]))
+    done = shell.train("trainer.max_steps=3", data=root)
+    assert done.code == 0, done.err
+    got = torch.load(shell.latest / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
+    for name in expected:
+        torch.testing.assert_close(got[name], expected[name], rtol=0, atol=0)
+
+
+ODD = ["one\u2028two", "one\u0085two", "one\u00a0two", "one\ttwo", "", "   ", "two\x0cone", "five \u200b"]
+
+
+def test_one_line_in_is_one_line_out(shell, checkpoint):
+    content, _ = checkpoint
+    (shell.folder / "best.ckpt").write_bytes(content)
+    (shell.folder / "in.txt").write_bytes("".join(line + "\n" for line in ODD).encode())
+    (shell.folder / "ref.txt").write_bytes("".join(line + "\n" for line in ODD).encode())
+    done = shell.evaluate("ckpt=best.ckpt", "source=in.txt", "reference=ref.txt", "out=out")
+    assert done.code == 0, done.err
+    lines = (shell.folder / "out/hypotheses.txt").read_text(encoding="utf-8").split("\n")
+    assert len(lines) == len(ODD) + 1 and lines[-1] == "" and lines[4] == lines[5] == ""
+    assert json.loads((shell.folder / "out/metrics.json").read_text())["sentences"] == len(ODD)
+
+
+def test_a_source_beyond_the_learned_positions_is_cut_with_a_warning(shell, checkpoint):
+    content, _ = checkpoint
+    (shell.folder / "best.ckpt").write_bytes(content)
+    long = " ".join(word for word, _ in WORDS * 5)
+    assert len(long) > 30
+    (shell.folder / "in.txt").write_text(long + "\none\n")
+    done = shell.evaluate("ckpt=best.ckpt", "source=in.txt", "reference=in.txt", "decode=greedy", "decode.max_len_b=500")
+    assert done.code == 0 and done.err == "warning: 1 of 2 sources of in.txt are longer than 29 tokens and cut there\n"
+    for line in (shell.folder / "evaluate/in.txt-greedy/hypotheses.txt").read_text().splitlines():
+        assert len(line) <= 29
+    model = load(shell.folder / "best.ckpt")
+    assert model.model.max_source == 30 and len(model.translate([long, "one"])) == 2
+
+
+def test_compressed_files_are_read(shell, tmp_path, corpus):
+    root = tmp_path / "gz"
+    root.mkdir()
+    for path in corpus.iterdir():
+        (root / (path.name + ".gz")).write_bytes(gzip.compress(path.read_bytes()))
+    done = shell.train("trainer.max_steps=2", data=root)
+    assert done.code == 0, done.err

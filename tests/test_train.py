@@ -1,0 +1,201 @@
+"""Training end to end: what a run leaves behind, that it can be repeated, cut differently, stopped and resumed."""
+
+import json
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from data.batching import collate
+from tasks import load
+
+
+def curve(folder, tag):
+    board = EventAccumulator(str(folder))
+    board.Reload()
+    return [(point.step, point.value) for point in board.Scalars(tag)]
+
+
+def weights(path):
+    return torch.load(path, weights_only=True)["state_dict"]
+
+
+def assert_equal_weights(first, second):
+    assert first.keys() == second.keys()
+    for name in first:
+        torch.testing.assert_close(first[name], second[name], rtol=0, atol=0, msg=name)
+
+
+def test_what_a_run_leaves_behind(shell, corpus):
+    done = shell.train("trainer.max_steps=25", "callbacks.samples.images=true", "callbacks.samples.count=1", data=corpus)
+    assert done.code == 0, done.err
+    run = shell.latest
+    assert run.parent.parent == shell.folder / "runs" / "text" and run.parent.name == "transformer_tiny"
+    assert {p.name for p in (run / "checkpoints").iterdir()} == {
+        "best.ckpt", "last.ckpt", "step_10.ckpt", "step_20.ckpt", "step_25.ckpt"
+    }  # fmt: skip
+    assert {p.name for p in (run / "heatmaps").iterdir()} == {"cross_1.png", "encoder_1.png", "decoder_1.png"}
+    board = EventAccumulator(str(run), size_guidance={"images": 0})
+    board.Reload()
+    tags = board.Tags()
+    assert {"train/loss", "train/tokens_per_second", "lr"} <= set(tags["scalars"])
+    assert {"val/loss", "val/ppl", "val/bleu", "val/chrf"} <= set(tags["scalars"])
+    assert {"test/loss", "test/bleu", "test/chrf", "test/ter"} <= set(tags["scalars"])
+    assert {"attention/cross_1", "attention/encoder_1", "attention/decoder_1"} == set(tags["images"])
+    assert any(tag.startswith("samples/1") for tag in tags["tensors"])
+    assert [step for step, _ in curve(run, "val/bleu")] == [10, 20, 25]
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert metrics["steps"] == 25 and metrics["test/sentences"] == 12 and "test/bleu_signature" in metrics
+    assert "channels: 16" in (run / "config.yaml").read_text()
+    assert_equal_weights(weights(run / "checkpoints/last.ckpt"), weights(run / "checkpoints/step_25.ckpt"))
+
+
+def test_the_best_checkpoint_is_that_of_the_best_score(shell, corpus):
+    shell.train("trainer.max_steps=60", "trainer.val_check_interval=7", "callbacks.checkpoints.keep=99", data=corpus)
+    scores = dict(curve(shell.latest, "val/bleu"))
+    best = next(step for step, score in scores.items() if score == max(scores.values()))
+    folder = shell.latest / "checkpoints"
+    assert_equal_weights(weights(folder / "best.ckpt"), weights(folder / f"step_{best}.ckpt"))
+
+
+def test_only_the_last_checkpoints_stay(shell, corpus):
+    shell.train("trainer.max_steps=60", "callbacks.checkpoints.keep=2", data=corpus)
+    assert {p.name for p in (shell.latest / "checkpoints").iterdir()} == {
+        "best.ckpt", "last.ckpt", "step_50.ckpt", "step_60.ckpt"
+    }  # fmt: skip
+
+
+def test_the_same_command_twice_gives_the_same_curve_and_output(shell, corpus):
+    runs = []
+    for _ in range(2):
+        assert shell.train("trainer.max_steps=20", data=corpus).code == 0
+        runs.append(shell.latest)
+    assert runs[0] != runs[1]
+    for tag in ("train/loss", "val/loss", "val/bleu"):
+        assert curve(runs[0], tag) == curve(runs[1], tag)
+    assert_equal_weights(*(weights(run / "checkpoints/last.ckpt") for run in runs))
+
+
+def test_another_seed_gives_another_curve(shell, corpus):
+    losses = []
+    for seed in (1, 2):
+        shell.train("trainer.max_steps=10", f"seed={seed}", data=corpus)
+        losses.append(curve(shell.latest, "train/loss"))
+    assert losses[0] != losses[1]
+
+
+RESUMES = {
+    "in the middle of an epoch": ["trainer.val_check_interval=7"],
+    "in the middle of an accumulation window": ["trainer.accumulate_grad_batches=3", "trainer.val_check_interval=10"],
+    "with relative positions and post-norm": ["model.positions=relative", "model.norm=post", "trainer.val_check_interval=9"],
+}
+
+
+@pytest.mark.parametrize("case", RESUMES)
+def test_a_resumed_run_goes_on_as_if_it_had_never_stopped(shell, corpus, case):
+    options = [*RESUMES[case], "callbacks.checkpoints.keep=99", "task.log_every=1"]
+    shell.train("trainer.max_steps=40", *options, data=corpus)
+    whole = shell.latest
+    steps = sorted(int(p.stem.removeprefix("step_")) for p in (whole / "checkpoints").glob("step_*.ckpt"))
+    for step in (steps[0], steps[len(steps) // 2]):
+        done = shell.train("trainer.max_steps=40", *options, f"resume={whole}/checkpoints/step_{step}.ckpt", data=corpus)
+        assert done.code == 0, done.err
+        resumed = shell.latest
+        assert resumed != whole
+        for tag in ("train/loss", "val/loss", "val/bleu"):
+            assert [p for p in curve(whole, tag) if p[0] > step] == [p for p in curve(resumed, tag) if p[0] > step], tag
+        assert_equal_weights(*(weights(run / "checkpoints/last.ckpt") for run in (whole, resumed)))
+        assert_equal_weights(*(weights(run / "checkpoints/best.ckpt") for run in (whole, resumed)))
+
+
+def test_a_run_over_whole_epochs_validates_at_its_end(shell, corpus):
+    shell.train("trainer.max_epochs=2", "trainer.val_check_interval=10000", data=corpus)
+    folder = shell.latest / "checkpoints"
+    steps = json.loads((shell.latest / "metrics.json").read_text())["steps"]
+    assert {p.name for p in folder.iterdir()} == {"best.ckpt", "last.ckpt", f"step_{steps}.ckpt"}
+
+
+def test_a_run_without_validation_data_ends_with_its_last_step(shell, corpus):
+    done = shell.train("trainer.max_steps=5", "data.valid_file=null", "data.test_file=null", data=corpus)
+    assert done.code == 0, done.err
+    assert {p.name for p in (shell.latest / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt", "step_5.ckpt"}
+
+
+def test_early_stopping(shell, corpus):
+    done = shell.train(
+        "trainer.max_steps=500", "optimizer.lr=0.0", "callbacks.early_stopping.patience=2", data=corpus
+    )
+    assert done.code == 0 and json.loads((shell.latest / "metrics.json").read_text())["steps"] == 30
+
+
+def test_a_taken_folder_gets_a_number(shell, corpus):
+    for expected in ("here", "here-2", "here-3"):
+        done = shell.train("trainer.max_steps=1", "hydra.run.dir=here", data=corpus)
+        assert done.code == 0, done.err
+        assert shell.latest.name == expected
+
+
+CHOICES = ["optimizer=adamw", "scheduler=cosine", "scheduler=constant", "trainer.precision=bf16-mixed"]
+
+
+@pytest.mark.parametrize("option", CHOICES)
+def test_choices_of_training_run(shell, corpus, option):
+    done = shell.train("trainer.max_steps=3", option, data=corpus)
+    assert done.code == 0, done.err
+
+
+def gradients(rows, cuts, monkeypatch):
+    """Gradients of one optimizer step on these rows, cut into these batches, as the Trainer makes it."""
+    import lightning
+    from torch.utils.data import DataLoader
+
+    from data.tokenizer import Characters
+    from model.transformer import Transformer
+    from tasks.decoding import Greedy
+    from tasks.schedule import Constant
+    from tasks.seq2seq import Seq2SeqTask
+
+    torch.manual_seed(0)
+    tokenizer = Characters("abcdefghijklmnop")
+    model = Transformer(20, 20, layers=1, channels=16, feed_forward=32, heads=2, dropout=0.0)
+    found = {}
+
+    class Recorded(Seq2SeqTask):
+        def on_before_optimizer_step(self, optimizer):
+            super().on_before_optimizer_step(optimizer)
+            found.update({name: p.grad.clone() for name, p in self.named_parameters()})
+
+    task = Recorded(
+        model, tokenizer, tokenizer, optimizer=lambda p: torch.optim.SGD(p, lr=0.1), scheduler=Constant,
+        valid_decode=Greedy(), decode=Greedy(), bleu={},
+    )  # fmt: skip
+    size = len(rows) // cuts
+    batches = [collate(rows[i : i + size], range(i, i + size)) for i in range(0, len(rows), size)]
+    lightning.Trainer(
+        max_steps=1, accumulate_grad_batches=cuts, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        accelerator="cpu", enable_model_summary=False,
+    ).fit(task, DataLoader(batches, batch_size=None))  # fmt: skip
+    return found
+
+
+def test_accumulated_batches_make_the_step_of_the_big_batch(monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.linspace(3, 40, 8).long().tolist()
+    rows = [(torch.randint(4, 20, (n,), generator=generator).tolist(), torch.randint(4, 20, (m,), generator=generator).tolist())
+            for n, m in zip(lengths, reversed(lengths))]  # fmt: skip
+    whole = gradients(rows, 1, monkeypatch)
+    for cuts in (2, 4, 8):
+        parts = gradients(rows, cuts, monkeypatch)
+        for name in whole:
+            torch.testing.assert_close(parts[name], whole[name], atol=1e-5, rtol=0, msg=name)
+    assert max(float(g.abs().max()) for g in whole.values()) > 1e-2, "these are real gradients"
+
+
+def test_a_trained_model_translates(shell, corpus):
+    done = shell.train("trainer.max_steps=400", "trainer.val_check_interval=400", "model.layers=2", "model.channels=32",
+                       "model.dropout=0.0", "optimizer.lr=0.005", data=corpus)  # fmt: skip
+    assert done.code == 0, done.err
+    model = load(shell.latest / "checkpoints/best.ckpt")
+    assert model.translate(["two one", "", "  ", "five"]) == ["zwei eins", "", "", "fünf"]
+    metrics = json.loads((shell.latest / "metrics.json").read_text())
+    assert metrics["test/bleu"] > 80

@@ -1,0 +1,191 @@
+"""Trains a model, then tests its best checkpoint: python train.py [overrides]. conf/train.yaml lists what can be set."""
+
+from tasks import cli  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
+
+import contextlib
+import errno
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+import hydra
+import lightning
+import torch
+from hydra.core.hydra_config import HydraConfig
+from lightning.pytorch.loggers import TensorBoardLogger
+from omegaconf import DictConfig, OmegaConf
+
+from data.errors import DuetError
+from data.module import PairData
+from tasks.allocator import keep_memory
+from tasks.build import build, make, read_checkpoint
+from tasks.checkpoints import Checkpoints, StopOnSignal
+from tasks.quiet import quiet
+from tasks.seq2seq import Seq2SeqTask
+
+failures: list[tuple[str, Exception]] = []  # the overrides of each job that failed, and why
+
+
+@hydra.main(config_path=str(cli.CONF), config_name="train", version_base="1.3")
+def job(config: DictConfig) -> None:
+    """One run. What goes wrong is kept for `main`: raised here, it would end a sweep's other jobs."""
+    try:
+        folder = claim(Path(HydraConfig.get().runtime.output_dir))
+        try:
+            OmegaConf.save(config, folder / "config.yaml", resolve=True)
+            train(config, folder)
+        finally:
+            forget(folder)
+    except Exception as error:
+        failures.append((" ".join(HydraConfig.get().overrides.task), error))
+
+
+def train(config: DictConfig, folder: Path) -> None:
+    """Builds, trains, tests, and says where everything is."""
+    quiet()
+    keep_memory()
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    if config.resume:
+        read_checkpoint(config.resume)  # a wrong one is told before anything is read or built
+    lightning.seed_everything(config.seed, workers=True, verbose=False)
+    task, data = build(config)
+    checkpoints, trainer = make_trainer(config, folder)
+    if trainer.is_global_zero:
+        point_latest(folder)
+        print(f"{config.name}: {count(task.model):,} parameters, {trainer.accelerator.__class__.__name__}, writing to {folder}")
+    began = time.perf_counter()
+    trainer.fit(task, datamodule=data, ckpt_path=config.resume, weights_only=True)
+    summary = {
+        "steps": trainer.global_step,
+        "epochs": trainer.current_epoch,
+        "seconds": time.perf_counter() - began,
+        "parameters": count(task.model),
+        "best_step": checkpoints.best_step,
+        **checkpoints.scores,
+        **task.train_scores,
+    }
+    if config.test and data.test_splits:
+        summary |= test(trainer, task, data, checkpoints.folder(trainer) / "best.ckpt")
+    if trainer.is_global_zero:
+        cli.write_json(folder / "metrics.json", summary)
+        report(summary, folder, data)
+
+
+def make_trainer(config: DictConfig, folder: Path) -> tuple[Checkpoints, lightning.Trainer]:
+    """Lightning's Trainer with the callbacks of the config."""
+    check_limits(config.trainer)
+    callbacks = {name: make(OmegaConf.to_container(part, resolve=True)) for name, part in config.callbacks.items() if part}
+    trainer = make(
+        OmegaConf.to_container(config.trainer, resolve=True),
+        logger=TensorBoardLogger(folder, name="", version=""),
+        callbacks=[*callbacks.values(), StopOnSignal()],
+        default_root_dir=str(folder),
+        use_distributed_sampler=False,  # TokenBuckets knows its rank
+        check_val_every_n_epoch=None,  # val_check_interval counts across epochs
+        num_sanity_val_steps=0,
+        enable_model_summary=False,
+        log_every_n_steps=1,
+    )
+    return callbacks["checkpoints"], trainer
+
+
+def check_limits(options: DictConfig) -> None:
+    """What Lightning would take in silence, or refuse in its own words."""
+    for name in ("max_steps", "max_epochs"):
+        if options[name] is not None and options[name] < 1 and options[name] != -1:
+            raise DuetError(f"trainer.{name} is {options[name]}: it must be at least 1, or -1 for no limit")
+    if options.max_time is not None and not re.fullmatch(r"\d+:\d\d:\d\d:\d\d", str(options.max_time)):
+        raise DuetError(f"trainer.max_time is {options.max_time!r}: write DD:HH:MM:SS, as in 00:00:20:00 for 20 minutes")
+    if options.accelerator in ("gpu", "cuda") and not torch.cuda.is_available():
+        raise DuetError(f"trainer.accelerator is {options.accelerator}, but torch sees no GPU here: choose cpu or auto")
+
+
+def test(trainer: lightning.Trainer, task: Seq2SeqTask, data: PairData, best: Path) -> dict:
+    """Scores the best checkpoint on the first test set."""
+    task.load_state_dict(read_checkpoint(best)["state_dict"])
+    trainer.test(task, datamodule=data, verbose=False)
+    return {f"test/{name}": value for name, value in task.test_scores.items()}
+
+
+def count(model: torch.nn.Module) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+SHOWN = (("BLEU", "bleu"), ("chrF", "chrf"), ("exact match", "exact_match"))
+
+
+def report(summary: dict, folder: Path, data: PairData) -> None:
+    """What came out, and where to look."""
+    best = folder / "checkpoints" / "best.ckpt"
+    print(f"\ntrained {summary['steps']:,} steps in {summary['seconds']:.0f} s; best at step {summary['best_step']:,}", end="")
+    print(f": val/bleu {summary['val/bleu']:.2f}" if "val/bleu" in summary else "")
+    if "test/bleu" in summary:
+        numbers = [f"{title} {summary[f'test/{name}']:.2f}" for title, name in SHOWN]
+        print(f"test: {' · '.join(numbers)} %")
+        print(f"      {summary['test/bleu_signature']}")
+    print(f"checkpoint   {best}\nheatmaps     {folder / 'heatmaps'}\ncurves       tensorboard --logdir {folder.parent.parent}")
+    for split in data.test_splits:
+        print(f"evaluate     python evaluate.py ckpt={best} split={split}")
+
+
+# The run's folder
+
+
+def claim(wanted: Path) -> Path:
+    """A folder of this run alone: the wanted one, or where a run has it already, the same with -2, -3, …
+
+    Processes that a run starts for further devices share its folder.
+    """
+    if os.environ.get("LOCAL_RANK", "0") != "0" and "DUET_RUN" in os.environ:
+        return Path(os.environ["DUET_RUN"])
+    for number in range(1, 10_000):
+        folder = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            os.close(os.open(folder / "config.yaml", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            continue
+        os.environ["DUET_RUN"] = str(folder)
+        return folder
+    raise DuetError(f"no free folder beside {wanted}")
+
+
+def forget(folder: Path) -> None:
+    """Removes the folder of a run that ended before it had made anything."""
+    if {path.name for path in folder.iterdir()} <= {"config.yaml"}:
+        (folder / "config.yaml").unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def point_latest(folder: Path) -> None:
+    """The link runs/latest."""
+    link = Path("runs/latest")
+    link.parent.mkdir(exist_ok=True)
+    new = link.with_name(f".latest.{os.getpid()}")
+    try:
+        new.symlink_to(os.path.relpath(folder, link.parent))
+        os.replace(new, link)
+    except OSError as error:  # a file system without links, or something else by that name
+        new.unlink(missing_ok=True)
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EISDIR):
+            raise
+
+
+def main() -> None:
+    sys.argv[1:] = cli.readable(sys.argv[1:])
+    cli.check_experiment(sys.argv[1:])
+    failures.clear()
+    job()
+    if failures and not {"-m", "--multirun"} & set(sys.argv):
+        raise failures[0][1]
+    if failures:
+        told = "; ".join(f"{overrides}: {cli.explain(error, 'train') or repr(error)}" for overrides, error in failures)
+        raise DuetError(f"{len(failures)} of the jobs failed, the others are done: {told}")
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main, "train"))
