@@ -21,7 +21,7 @@ from data.errors import DuetError
 from data.module import PairData
 from tasks.allocator import keep_memory
 from tasks.build import build, make, read_checkpoint
-from tasks.checkpoints import Checkpoints, StopOnSignal
+from tasks.checkpoints import StopOnSignal
 from tasks.quiet import quiet
 from tasks.seq2seq import Seq2SeqTask
 
@@ -52,7 +52,8 @@ def train(config: DictConfig, folder: Path) -> None:
         read_checkpoint(config.resume)  # a wrong one is told before anything is read or built
     lightning.seed_everything(config.seed, workers=True, verbose=False)
     task, data = build(config)
-    checkpoints, trainer = make_trainer(config, folder)
+    checkpoints, stop = make(OmegaConf.to_container(config.callbacks.checkpoints)), StopOnSignal()
+    trainer = make_trainer(config, folder, [checkpoints, stop])
     if trainer.is_global_zero:
         point_latest(folder)
         print(f"{config.name}: {count(task.model):,} parameters, {trainer.accelerator.__class__.__name__}, writing to {folder}")
@@ -67,21 +68,21 @@ def train(config: DictConfig, folder: Path) -> None:
         **checkpoints.scores,
         **task.train_scores,
     }
-    if config.test and data.test_splits:
+    if config.test and data.test_splits and not stop.stopped:
         summary |= test(trainer, task, data, checkpoints.folder(trainer) / "best.ckpt")
     if trainer.is_global_zero:
         cli.write_json(folder / "metrics.json", summary)
         report(summary, folder, data)
 
 
-def make_trainer(config: DictConfig, folder: Path) -> tuple[Checkpoints, lightning.Trainer]:
-    """Lightning's Trainer with the callbacks of the config."""
+def make_trainer(config: DictConfig, folder: Path, callbacks: list[lightning.Callback]) -> lightning.Trainer:
+    """Lightning's Trainer with these callbacks and the config's further ones (null: without it)."""
     check_limits(config.trainer)
-    callbacks = {name: make(OmegaConf.to_container(part, resolve=True)) for name, part in config.callbacks.items() if part}
-    trainer = make(
+    further = [part for name, part in OmegaConf.to_container(config.callbacks).items() if part and name != "checkpoints"]
+    return make(
         OmegaConf.to_container(config.trainer, resolve=True),
         logger=TensorBoardLogger(folder, name="", version=""),
-        callbacks=[*callbacks.values(), StopOnSignal()],
+        callbacks=[*map(make, further), *callbacks],
         default_root_dir=str(folder),
         use_distributed_sampler=False,  # TokenBuckets knows its rank
         check_val_every_n_epoch=None,  # val_check_interval counts across epochs
@@ -89,7 +90,6 @@ def make_trainer(config: DictConfig, folder: Path) -> tuple[Checkpoints, lightni
         enable_model_summary=False,
         log_every_n_steps=1,
     )
-    return callbacks["checkpoints"], trainer
 
 
 def check_limits(options: DictConfig) -> None:

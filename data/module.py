@@ -129,15 +129,19 @@ class PairData(lightning.LightningDataModule):
     # Evaluation
 
     def loader(self, split: str, *, batch_size: int | None = None) -> DataLoader:
-        """Batches of `batch_size` sentences of any split, unfiltered, the longest sources first."""
+        """Batches of at most `batch_size` sentences of any split, unfiltered, the longest sources first.
+
+        Every device gets as many batches, and each sentence goes to one of them.
+        """
         self._load_tokenizers()
         table = self._evaluation_table(split)
         lengths = table.lengths()[0]
         self._warn_of_cuts(split, lengths)
         order = np.argsort(-np.minimum(lengths, self.max_source), kind="stable")
-        size = batch_size or self._batch_size
-        batches = [order[start : start + size].tolist() for start in range(0, len(order), size)]
         rank, world_size = self._rank()
+        count = -(-len(order) // (batch_size or self._batch_size))
+        count += -count % world_size
+        batches = [part.tolist() for part in np.array_split(order, count)]
         return self._loader(Rows(table, self.max_source, self.max_target), batches[rank::world_size])
 
     def sources(self, split: str) -> list[str]:

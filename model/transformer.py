@@ -125,7 +125,7 @@ class Decoder(nn.Module):
         """(B, S, C) -> each layer's keys and values of the source."""
         return [layer.cross.keys_values(encoded) for layer in self.layers]
 
-    def forward(self, tgt: Tensor, caches: list[Cache] | None, memory: list[Cache], src_mask: Tensor, *, need_weights: bool = False):
+    def forward(self, tgt: Tensor, caches: list[Cache] | None, memory: list[Cache], src_mask: Tensor, *, need_weights=False):
         """tgt (B, T) whole with caches None, or (N, 1) with them -> (B, T, C), caches, self and cross weights by layer."""
         start = 0 if caches is None else caches[0][0].size(2)
         x, positions = self.embedding(tgt, start), self.embedding.positions

@@ -108,13 +108,14 @@ class StopOnSignal(Callback):
 
     def __init__(self):
         self.before: Handlers = {}
+        self.stopped = False
 
     def on_train_start(self, trainer: Trainer, task: LightningModule) -> None:
         def stop(number: int, frame) -> None:
             if trainer.should_stop:
                 raise KeyboardInterrupt
             print("\nstopping: one more validation, then the checkpoint (again to stop at once)", flush=True)
-            trainer.should_stop = True
+            self.stopped = trainer.should_stop = True
 
         try:
             self.before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}

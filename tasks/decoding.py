@@ -79,7 +79,8 @@ class Sample(Decode):
 
     def __call__(self, model, src, src_mask, index):
         options = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
-        seeds, limits = index + self.seed * 2**32, self.limits(model, src_mask)
+        limits = self.limits(model, src_mask)
+        seeds = (index * 0x9E3779B1 + self.seed * 0x85EBCA77) % 2**32  # a CPU generator takes 32 bits; odd: no two alike
         return sample(model, src, src_mask, max_len=limits, seeds=seeds, constraints=self.constraints, **options, **IDS)
 
 

@@ -14,6 +14,7 @@ def quiet() -> None:
         ".*GPU available but not used.*",
         ".*your dataloader is not resumable.*",  # PairData is, by itself
         ".*Total length of `list` across ranks is zero.*",
+        ".*sync_dist=True.*",  # every device has the same scores: they are gathered before
         ".*LeafSpec.*",
         ".*Starting from v1.9.0.*",
         ".*was not specified.*batch_size.*",

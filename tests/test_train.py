@@ -1,6 +1,11 @@
 """Training end to end: what a run leaves behind, that it can be repeated, cut differently, stopped and resumed."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 import torch
@@ -8,6 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from data.batching import collate
 from tasks import load
+from tests.runs import ROOT, TINY, command
 
 
 def curve(folder, tag):
@@ -199,3 +205,32 @@ def test_a_trained_model_translates(shell, corpus):
     assert model.translate(["two one", "", "  ", "five"]) == ["zwei eins", "", "", "fünf"]
     metrics = json.loads((shell.latest / "metrics.json").read_text())
     assert metrics["test/bleu"] > 80
+
+
+def test_two_devices_share_the_work(tmp_path, corpus):
+    """DDP over gloo, in processes of its own: every sentence is scored once, and one set of files is written."""
+    devices = ["trainer.accelerator=cpu", "trainer.devices=2", "trainer.strategy=ddp"]
+    done = command("train.py", *TINY, f"data.root={corpus}", "trainer.max_steps=6", *devices, "hydra.run.dir=run", cwd=tmp_path)
+    assert done.code == 0, done.err
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["steps"] == 6 and metrics["test/sentences"] == 12
+    assert sorted(path.name for path in tmp_path.glob("run*")) == ["run", "runs"]  # the run, and the link to it
+
+
+def test_a_signal_ends_a_run_with_its_last_step_saved(tmp_path, corpus):
+    words = [*TINY, f"data.root={corpus}", "trainer.val_check_interval=1000000", "hydra.run.dir=run"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "DUET_CACHE": str(tmp_path / ".cache"), "PYTHONUNBUFFERED": "1"}
+    environment.pop("DUET_RUN", None)
+    command = [sys.executable, ROOT / "train.py", *words]
+    run = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
+    for line in run.stdout:
+        if "writing to" in line:
+            break
+    time.sleep(4)
+    run.send_signal(signal.SIGINT)
+    text, code = run.stdout.read(), run.wait(timeout=60)
+    assert code == 0 and "stopping" in text
+    steps = json.loads((tmp_path / "run" / "metrics.json").read_text())["steps"]
+    assert (tmp_path / "run" / "checkpoints" / f"step_{steps}.ckpt").is_file() and steps > 0
+    last = torch.load(tmp_path / "run/checkpoints/last.ckpt", weights_only=True)
+    assert last["global_step"] == steps

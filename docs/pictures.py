@@ -1,0 +1,37 @@
+"""The pictures of the README: what a model looks at while it translates one sentence.
+
+    python train.py experiment=multi30k data.root=../shared/data/multi30k trainer.max_time=00:00:20:00
+    python -m docs.pictures ckpt=runs/latest/checkpoints/best.ckpt out=docs/img/german.png \\
+        text="A young man in a red shirt is playing the guitar."
+
+    python train.py data=tsv data.root=../shared/data/couplets data.train_file=train_50k.tsv tokenizer=characters name=couplets \\
+        data.source_column=upper data.target_column=lower trainer.max_time=00:00:05:00
+    python -m docs.pictures ckpt=runs/latest/checkpoints/best.ckpt out=docs/img/chinese.png text=明月松间照
+"""
+
+import sys
+from pathlib import Path
+
+from data.errors import DuetError
+from tasks import cli, heatmap, load
+from tasks.decoding import Beam
+from tasks.samples import Look
+
+
+def main() -> None:
+    words = cli.readable(sys.argv[1:])
+    if cli.wants_help(words):
+        print(__doc__.strip())
+        return
+    ckpt, text, out = (cli.value_of(key, words) for key in ("ckpt", "text", "out"))
+    if not text.strip():
+        raise DuetError("text is blank: give a sentence to translate")
+    model = load(ckpt)
+    limit = None if model.model.max_source is None else model.model.max_source - 1
+    look = Look(model.model, text, model.src_tokenizer, model.tgt_tokenizer, Beam(), limit)
+    heatmap.save(heatmap.draw(look.attention["cross"], *look.labels["cross"], title=look.text), Path(out))
+    print(f"{text}\n{look.text}\n{out}")
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main, "evaluate"))

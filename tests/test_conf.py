@@ -1,0 +1,152 @@
+"""Every file in conf/ composes and can be instantiated, and says what the Python signature says."""
+
+import inspect
+import re
+
+import hydra.utils
+import pytest
+from omegaconf import OmegaConf
+
+from tasks import cli
+from tasks.build import TARGETS, make
+
+GIVEN = {  # parameters that are objects, given by tasks/build.py
+    "model": {"src_vocabulary", "tgt_vocabulary"},
+    "task": {"model", "src_tokenizer", "tgt_tokenizer", "optimizer", "scheduler", "decode", "bleu", "recipe"},
+    "scheduler": {"optimizer"},
+    "data": {"tokenizers"},
+}
+GROUPS = ["callbacks", "data", "decode", "experiment", "metrics", "model", "optimizer"]
+GROUPS += ["scheduler", "task", "tokenizer", "trainer"]
+FILES = [(group, path.stem) for group in GROUPS for path in sorted((cli.CONF / group).glob("*.yaml"))]
+SIDES = ("tokenizer/source", "tokenizer/target")
+FILES += [(side, path.stem) for side in SIDES for path in sorted((cli.CONF / side).iterdir())]
+
+
+def compose_train(overrides):
+    config = cli.compose("train", overrides)
+    config.name = "test"  # by default the name of a choice, which only a running job knows
+    return config
+
+
+def choose(group, name):
+    return OmegaConf.to_container(compose_train([f"{group}={name}"]), resolve=True)
+
+
+def test_no_file_is_forgotten():
+    known = {cli.CONF / group / f"{name}.yaml" for group, name in FILES} | {cli.CONF / "train.yaml", cli.CONF / "evaluate.yaml"}
+    assert set(cli.CONF.rglob("*.yaml")) == known
+
+
+@pytest.mark.parametrize("group, name", FILES)
+def test_every_choice_composes(group, name):
+    assert choose(group, name)
+
+
+def nodes(value, path=""):
+    """(path, dict) of everything with a _target_."""
+    if isinstance(value, dict):
+        if "_target_" in value:
+            yield path, value
+        for key, inner in value.items():
+            yield from nodes(inner, f"{path}.{key}" if path else key)
+
+
+@pytest.mark.parametrize("group, name", [f for f in FILES if f[0] not in ("metrics", "experiment")])
+def test_yaml_and_signature_say_the_same(group, name):
+    config = choose(group, name)
+    part = config
+    for key in group.split("/"):
+        part = part[key]
+    for path, node in nodes(part):
+        target = hydra.utils.get_object(node["_target_"])
+        if target.__module__.split(".")[0] not in ("data", "model", "tasks"):
+            continue
+        parameters = inspect.signature(target).parameters
+        options = {key for key in node if not key.startswith("_")}
+        given = GIVEN.get(group, set()) | {"root", "file", "source_column", "target_column", "texts", "optimizer", "self"}
+        assert options <= set(parameters), (path, options - set(parameters))
+        missing = {k for k in parameters if k not in options} - given
+        assert not missing, (path, missing)
+
+
+WITH_DEFAULTS = [f for f in FILES if f[0] in ("decode", "scheduler", "task", "callbacks")]
+
+
+@pytest.mark.parametrize("group, name", [*WITH_DEFAULTS, ("model", "transformer_tiny"), ("data", "text")])
+def test_yaml_and_signature_have_the_same_defaults(group, name):
+    for path, node in nodes(choose(group, name)[group]):
+        target = hydra.utils.get_object(node["_target_"])
+        if target.__module__.split(".")[0] not in ("data", "model", "tasks"):
+            continue
+        for key, parameter in inspect.signature(target).parameters.items():
+            if key in node and parameter.default is not inspect.Parameter.empty and key not in ("seed", "valid_decode"):
+                assert node[key] == parameter.default, (path, key)
+
+
+@pytest.mark.parametrize("name", [name for group, name in FILES if group == "model"])
+def test_models_can_be_made(name):
+    assert make(choose("model", name)["model"], src_vocabulary=50, tgt_vocabulary=50).project
+
+
+@pytest.mark.parametrize("group", ["optimizer", "scheduler", "decode", "callbacks"])
+def test_parts_can_be_made(group):
+    for name in (name for g, name in FILES if g == group):
+        for _, node in nodes(choose(group, name)[group]):
+            assert make(node)
+
+
+def test_a_checkpoint_may_name_every_choice_of_its_parts():
+    for group, name in FILES:
+        part = {"tokenizer": "data"}.get(group.split("/")[0], group)
+        if part in TARGETS and part != "experiment":
+            for path, node in nodes(choose(group, name)[group] if "/" not in group else choose(group, name)["tokenizer"]):
+                assert node["_target_"] in TARGETS[part], path
+
+
+def test_every_option_has_a_comment_or_a_place_that_explains_it():
+    for path in cli.CONF.rglob("*.yaml"):
+        text = path.read_text(encoding="utf-8")
+        if "explained in" in text or path.parent.name in ("experiment", "source", "target"):
+            continue
+        for line in text.splitlines():
+            key = re.match(r"^([a-z_]+): (.+)$", line)
+            if key and key[1] not in ("_target_", "_partial_", "defaults", "seed", "betas", "eps", "test_file", "valid_file"):
+                assert "#" in line or key[2].startswith("$") or key[1] in ("max_len_b",), f"{path.name}: {line}"
+
+
+def test_transformer_sizes():
+    counts = {}
+    for name in ("transformer_tiny", "transformer_small", "transformer_base"):
+        model = make(choose("model", name)["model"], src_vocabulary=8000, tgt_vocabulary=8000)
+        counts[name] = sum(p.numel() for p in model.parameters())
+    assert counts["transformer_tiny"] == 2_349_568
+    assert 7e6 < counts["transformer_small"] < 8e6 and 47e6 < counts["transformer_base"] < 49e6, counts
+
+
+VALUES = [  # as typed, what it means
+    ("data.root=../数据/集", "../数据/集"),
+    ("data.root=/a folder/with spaces", "/a folder/with spaces"),
+    ("data.root=epoch=3-step=5.ckpt", "epoch=3-step=5.ckpt"),
+    ("data.root=it's", "it's"),
+    ("data.root=a[1](2){3}.txt", "a[1](2){3}.txt"),
+    ("data.root='quoted already'", "quoted already"),
+    ("data.root=C:\\back\\slash\\", "C:\\back\\slash\\"),
+    ("data.root=plain", "plain"),
+    ("data.batch_size=12", 12),
+    ("data.drop_duplicates=true", True),
+    ("data.max_ratio=null", None),
+    ("data.test_file=[a,b]", ["a", "b"]),
+]
+
+
+@pytest.mark.parametrize("word, value", VALUES)
+def test_values_that_hydra_cannot_read_are_quoted(word, value):
+    key = word.partition("=")[0].removeprefix("data.")
+    config = compose_train(["data=text", *cli.readable([word])])
+    assert config.data[key] == value
+
+
+def test_flags_and_sweeps_are_left_alone():
+    words = ["-m", "--help", "model=a,b", "seed=1,2", "~x", "seed=range(3)"]
+    assert cli.readable(words) == words

@@ -1,0 +1,106 @@
+"""Scoring a checkpoint: alone in an empty folder, in any batch size, in the order of the file."""
+
+import json
+
+import pytest
+
+from tasks import load
+from tests.runs import TINY, WORDS, command, write_corpus
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run's folder and the corpus it was trained on."""
+    folder = tmp_path_factory.mktemp("run")
+    corpus = write_corpus(folder / "corpus")
+    done = command("train.py", *TINY, f"data.root={corpus}", "trainer.max_steps=150", "trainer.val_check_interval=50",
+                   "hydra.run.dir=run", "decode=beam", cwd=folder)  # fmt: skip
+    assert done.code == 0, done.err
+    return folder / "run", corpus
+
+
+def results(folder):
+    return json.loads((folder / "metrics.json").read_text()), (folder / "hypotheses.txt").read_text(encoding="utf-8")
+
+
+KEYS = {
+    "bleu", "bleu_signature", "chrf", "chrf_signature", "ter", "exact_match", "length_ratio", "sentences", "seconds",
+    "sentences_per_second", "tokens_per_second", "split", "decode", "ckpt",
+}  # fmt: skip
+
+
+def test_a_checkpoint_alone_gives_what_the_run_gave(shell, trained):
+    run, corpus = trained
+    content = (run / "checkpoints/best.ckpt").read_bytes()
+    (shell.folder / "alone.ckpt").write_bytes(content)
+    for size in (1, 5, 64):
+        done = shell.evaluate("ckpt=alone.ckpt", f"data.root={corpus}", f"batch_size={size}", f"out=size{size}")
+        assert done.code == 0, done.err
+    (metrics, lines), *others = (results(shell.folder / f"size{size}") for size in (1, 5, 64))
+    assert set(metrics) >= KEYS and metrics["sentences"] == 12 and lines.count("\n") == 12
+    for other, text in others:
+        assert other["bleu"] == metrics["bleu"] and text == lines
+    summary = json.loads((run / "metrics.json").read_text())
+    for name in ("bleu", "chrf", "ter", "bleu_signature"):
+        assert summary[f"test/{name}"] == metrics[name]
+
+
+def test_results_stand_in_the_runs_folder_or_here(shell, trained):
+    run, corpus = trained
+    done = shell.evaluate(f"ckpt={run}/checkpoints/best.ckpt", "split=valid", "decode=greedy")
+    assert done.code == 0 and (run / "evaluate/valid-greedy/metrics.json").is_file()
+    (shell.folder / "a=b 中.ckpt").write_bytes((run / "checkpoints/best.ckpt").read_bytes())
+    done = shell.evaluate("ckpt=a=b 中.ckpt", f"data.root={corpus}")
+    assert done.code == 0 and (shell.folder / "evaluate/test-beam/hypotheses.txt").is_file(), done.err
+
+
+def test_the_table_is_what_was_measured(shell, trained):
+    run, _ = trained
+    done = shell.evaluate(f"ckpt={run}/checkpoints/best.ckpt", "out=out")
+    metrics, _ = results(shell.folder / "out")
+    for part in (f"{metrics['bleu']:.2f}", metrics["bleu_signature"], f"{metrics['chrf']:.2f}", f"{metrics['ter']:.2f}"):
+        assert part in done.out
+
+
+def test_hypotheses_are_those_of_the_python_api(shell, trained):
+    run, corpus = trained
+    shell.evaluate(f"ckpt={run}/checkpoints/best.ckpt", "decode=greedy", "out=out")
+    lines = results(shell.folder / "out")[1].splitlines()
+    sources = (corpus / "test.en").read_text().splitlines()
+    assert load(run / "checkpoints/best.ckpt").translate(sources, batch_size=5) == lines
+
+
+def test_two_files_instead_of_a_split_and_blank_lines(shell, trained):
+    run, _ = trained
+    (shell.folder / "in.txt").write_text("one\n\ntwo\n   \n")
+    (shell.folder / "ref.txt").write_text("eins\n\nzwei\n\n")
+    done = shell.evaluate(f"ckpt={run}/checkpoints/best.ckpt", "source=in.txt", "reference=ref.txt", "out=out")
+    assert done.code == 0, done.err
+    lines = results(shell.folder / "out")[1].split("\n")
+    assert len(lines) == 5 and lines[0] and lines[2] and lines[1] == lines[3] == lines[4] == ""
+
+
+def test_another_kind_of_file_can_be_scored(shell, trained):
+    run, _ = trained
+    (shell.folder / "test.tsv").write_text("a\tb\n" + "".join(f"{e}\t{d}\n" for e, d in WORDS))
+    words = ["data=tsv", "data.root=.", "data.test_file=test.tsv", "data.source_column=a", "data.target_column=b"]
+    done = shell.evaluate(f"ckpt={run}/checkpoints/best.ckpt", *words, "out=out")
+    assert done.code == 0 and results(shell.folder / "out")[0]["sentences"] == 6, done.err
+
+
+def test_heatmaps_and_a_limit(shell, trained):
+    run, _ = trained
+    done = shell.evaluate(f"ckpt={run}/checkpoints/best.ckpt", "limit=3", "heatmaps=2", "out=out")
+    assert done.code == 0 and results(shell.folder / "out")[0]["sentences"] == 3, done.err
+    names = {path.name for path in (shell.folder / "out/heatmaps").iterdir()}
+    assert names == {f"{kind}_{n}.png" for kind in ("cross", "encoder", "decoder") for n in (1, 2)}
+
+
+def test_sampling_is_seeded_and_independent_of_the_batch(shell, trained):
+    run, _ = trained
+    texts = []
+    for size, seed in ((1, 1), (64, 1), (64, 2)):
+        words = ["decode=sample", f"decode.seed={seed}", f"batch_size={size}", f"out=s{size}-{seed}"]
+        assert shell.evaluate(f"ckpt={run}/checkpoints/best.ckpt", *words).code == 0
+        texts.append(results(shell.folder / f"s{size}-{seed}")[1])
+    assert texts[0] == texts[1] != texts[2]
