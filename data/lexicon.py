@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 NOM, ACC, DAT, GEN = range(4)
-ME, YOU, HE, THEY = range(4)  # persons, by whose forms they take: `we` takes those of `they` in both languages
+ME, HE, THEY = range(3)  # persons; `we` takes the forms of `they` in both languages. No `you`: German has three
 
 
 def _entries(table: str) -> Iterator[tuple[str, str]]:
@@ -48,23 +48,23 @@ class Noun(NamedTuple):
 NOUNS = {
     "person": """
         man men = Mann m Männer; woman women = Frau f -en; child children = Kind n -er; boy = Junge w -n; girl = Mädchen n -;
-        nurse = Krankenschwester f -n; farmer = Bauer w -n; baker = Bäcker m -; gardener = Gärtner m -; painter = Maler m -;
-        judge = Richter m -; soldier = Soldat w -en; thief thieves = Dieb m -e; king = König m -e; queen = Königin f -nen
+        nurse = Krankenschwester f -n; farmer = Bauer w -n; baker = Bäcker m -; gardener = Gärtner m -; soldier = Soldat w -en;
+        thief thieves = Dieb m -e; king = König m -e; queen = Königin f -nen
         """,
     "person own": """
         father = Vater m Väter; mother = Mutter f Mütter; brother = Bruder m Brüder; sister = Schwester f -n;
         son = Sohn m Söhne; daughter = Tochter f Töchter; uncle = Onkel m -; aunt = Tante f -n;
         grandmother = Großmutter f Großmütter; friend = Freund m -e; neighbour = Nachbar w -n; guest = Gast m Gäste;
-        teacher = Lehrer m -; student = Student w -en; doctor = Arzt m Ärzte; customer = Kunde w -n
+        teacher = Lehrer m -; student = Student w -en; doctor = Arzt m Ärzte
         """,
     "animal": """
         dog = Hund m -e; cat = Katze f -n; bird = Vogel m Vögel; horse = Pferd n -e; cow = Kuh f Kühe; pig = Schwein n -e;
-        bear = Bär w -en; monkey = Affe w -n; lion = Löwe w -n; fox = Fuchs m Füchse; mouse mice = Maus f Mäuse;
-        rabbit = Kaninchen n -; goat = Ziege f -n; duck = Ente f -n
+        bear = Bär w -en; monkey = Affe w -n; mouse mice = Maus f Mäuse;
+        rabbit = Kaninchen n -; goat = Ziege f -n
         """,
     "food": """
         apple = Apfel m Äpfel; pear = Birne f -n; cake = Kuchen m -; banana = Banane f -n; tomato = Tomate f -n;
-        salad = Salat m -e; cherry = Kirsche f -n; bread = Brot n; cheese = Käse m; honey = Honig m
+        salad = Salat m -e; bread = Brot n; cheese = Käse m
         """,
     "food dish": """
         soup = Suppe f; egg = Ei n -er; potato = Kartoffel f -n; sausage = Wurst f Würste; carrot = Karotte f -n;
@@ -75,37 +75,38 @@ NOUNS = {
         """,
     "text": """
         book = Buch n Bücher; letter = Brief m -e; story = Geschichte f -n; poem = Gedicht n -e; novel = Roman m -e;
-        message = Nachricht f -en; postcard = Postkarte f -n; report = Bericht m -e
+        message = Nachricht f -en
         """,
     "thing": """
         key = Schlüssel m -; ball = Ball m Bälle; umbrella = Regenschirm m -e; knife knives = Messer n -; spoon = Löffel m -;
-        fork = Gabel f -n; doll = Puppe f -n; ring = Ring m -e; flower = Blume f -n; picture = Bild n -er;
-        present = Geschenk n -e; basket = Korb m Körbe; chair = Stuhl m Stühle
+        fork = Gabel f -n; ring = Ring m -e; flower = Blume f -n; picture = Bild n -er;
+        present = Geschenk n -e; chair = Stuhl m Stühle
         """,
     "thing fragile": "cup = Tasse f -n; plate = Teller m -; glass = Glas n Gläser; mirror = Spiegel m -",
     "thing closable": "bag = Tasche f -n; bottle = Flasche f -n; box = Kiste f -n; suitcase = Koffer m -",
     "machine": """
-        lamp = Lampe f -n; computer = Computer m -; radio = Radio n -s; television = Fernseher m -; heater = Heizung f -en
+        lamp = Lampe f -n; computer = Computer m -; radio = Radio n -s; television = Fernseher m -
         """,
     "clothing": """
         coat = Mantel m Mäntel; shirt = Hemd n -en; hat = Hut m Hüte; dress = Kleid n -er; shoe = Schuh m -e;
-        jacket = Jacke f -n; skirt = Rock m Röcke; scarf scarves = Schal m -s
+        jacket = Jacke f -n
         """,
-    "vehicle": "car = Auto n -s; bicycle = Fahrrad n Fahrräder; bus = Bus m -se; train = Zug m Züge; ship = Schiff n -e",
+    "vehicle": "car = Auto n -s; bicycle = Fahrrad n Fahrräder",
+    "vehicle line": "bus = Bus m -se; train = Zug m Züge; ship = Schiff n -e",
     "room building": """
-        house = Haus n Häuser; school = Schule f -n; church = Kirche f -n; hotel = Hotel n -s; castle = Schloss n Schlösser
+        house = Haus n Häuser; school = Schule f -n; church = Kirche f -n; hotel = Hotel n -s
         """,
     "building": """
         cinema = Kino n -s; museum = Museum n Museen; theatre = Theater n -; hospital = Krankenhaus n Krankenhäuser;
-        library = Bibliothek f -en; restaurant = Restaurant n -s; factory = Fabrik f -en
+        restaurant = Restaurant n -s
         """,
     "room": "kitchen = Küche f -n; office = Büro n -s; room = Zimmer n -",
     "area": "garden = Garten m Gärten; park = Park m -s; forest = Wald m Wälder",
     "area town": "city = Stadt f Städte; village = Dorf n Dörfer",
     "spot": "station = Bahnhof m Bahnhöfe; lake = See m -n; river = Fluss m Flüsse; beach = Strand m Strände",
     "spot closable": "window = Fenster n -; door = Tür f -en",
-    "surface": "bridge = Brücke f -n; island = Insel f -n; hill = Hügel m -; square = Platz m Plätze; street = Straße f -n",
-    "event": "concert = Konzert n -e; party = Feier f -n; wedding = Hochzeit f -en; exam = Prüfung f -en; journey = Reise f -n",
+    "surface": "bridge = Brücke f -n; island = Insel f -n; hill = Hügel m -; street = Straße f -n",
+    "event": "concert = Konzert n -e; party = Feier f -n; wedding = Hochzeit f -en; journey = Reise f -n",
 }
 
 
@@ -163,11 +164,11 @@ class Adjective(NamedTuple):
 # adjective = Adjektiv[/inflected stem]
 ADJECTIVES = {
     "person": """
-        friendly = freundlich; clever = klug; rich = reich; poor = arm; polite = höflich; lazy = faul; angry = wütend;
-        proud = stolz; sad = traurig; happy = glücklich; nervous = nervös
+        friendly = freundlich; clever = klug; rich = reich; poor = arm; polite = höflich; angry = wütend;
+        proud = stolz; sad = traurig; happy = glücklich
         """,
     "person animal": """
-        young = jung; tired = müde/müd; hungry = hungrig; thirsty = durstig; strong = stark; brave = mutig; curious = neugierig;
+        young = jung; tired = müde/müd; hungry = hungrig; strong = stark; brave = mutig; curious = neugierig;
         ill = krank
         """,
     "person area building": "famous = berühmt",
@@ -176,7 +177,7 @@ ADJECTIVES = {
     "text thing machine clothing vehicle room building": "new = neu",
     "thing machine clothing vehicle": "expensive = teuer/teur; cheap = billig; heavy = schwer; light = leicht",
     "thing clothing vehicle room": "dirty = schmutzig; clean = sauber",
-    "text event": "long = lang; short = kurz; interesting = interessant; boring = langweilig; important = wichtig",
+    "text event": "long = lang; short = kurz; interesting = interessant; important = wichtig",
     "machine vehicle building": "modern = modern",
     "building room area": "quiet = ruhig; dark = dunkel/dunkl",
     "food drink": "good = gut; fresh = frisch; cold = kalt; sweet = süß; delicious = lecker",
@@ -230,7 +231,7 @@ TWO = Determiner("", "two", "zwei", FIXED, STRONG, False)
 THREE = Determiner("", "three", "drei", FIXED, STRONG, False)
 POSSESSIVES = [
     Determiner(en, en, de, EIN, MIXED, True)
-    for en, de in _entries("my = mein; your = dein; his = sein; her = ihr; our = unser; their = ihr")
+    for en, de in _entries("my = mein; his = sein; her = ihr; our = unser; their = ihr")
 ]
 
 
@@ -255,7 +256,6 @@ def _proforms(table: str, person: int, pronoun: bool = True) -> dict[str, Profor
 
 PRONOUN = {
     **_proforms("I me = ich mich mir", ME),
-    **_proforms("you = du dich dir", YOU),
     **_proforms("he him = er ihn ihm; she her = sie sie ihr", HE),
     **_proforms("we us = wir uns uns; they them = sie sie ihnen", THEY),
 }
@@ -301,14 +301,13 @@ CONTRACTIONS = {
 
 # Verbs
 
-DO, HAVE = ("do", "do", "does", "do"), ("have", "have", "has", "have")
-HABEN = ("habe", "hast", "hat", "haben")
-SEIN = ("bin", "bist", "ist", "sind")
+DO, HAVE = ("do", "does", "do"), ("have", "has", "have")
+HABEN, SEIN = ("habe", "hat", "haben"), ("bin", "ist", "sind")
 
 
 class Verb(NamedTuple):
     en: str
-    en_present: tuple[str, ...]  # four forms, by person
+    en_present: tuple[str, ...]  # by person, as are the other tuples of forms
     en_past: tuple[str, ...]
     en_participle: str
     particle: str  # English: get up
@@ -323,7 +322,7 @@ class Verb(NamedTuple):
     case: int = ACC  # of the object
     preposition: Preposition | None = None  # of the object
     recipient: bool = False  # to whom
-    extras: tuple[str, ...] = ()  # what else may go with it: see VERBS
+    extras: tuple[str, ...] = ()  # what else may go with it: see below
 
     @property
     def citation(self) -> str:
@@ -353,15 +352,13 @@ INTRANSITIVE = """
     get+up got = auf-stehen steht stand *gestanden | person | | how;
     wake+up woke woken = *auf-wachen | person animal | | place how;
     fall+asleep fell fallen = ein-schlafen schläft schlief *geschlafen | person animal | | place;
-    disappear = verschwinden verschwindet verschwand *verschwunden | person animal | | place;
-    arrive = an-kommen kommt kam *gekommen | person vehicle | | home;
-    depart = ab-fahren fährt fuhr *gefahren | vehicle | | ;
+    arrive = an-kommen kommt kam *gekommen | person line | | home;
+    depart = ab-fahren fährt fuhr *gefahren | line | | ;
     go went gone = gehen geht ging *gegangen | person | | goal company how;
     run ran run = laufen läuft lief *gelaufen | person animal | | goal how;
     travel travelled = *reisen | person | | trip city company how;
     drive drove driven = fahren fährt fuhr *gefahren | person | | trip company how;
     fly flew flown = fliegen fliegt flog *geflogen | person | | city company;
-    ride rode ridden = reiten reitet ritt *geritten | person | | trip company how;
     return = *zurück-kehren | person animal | | goal company how;
     hurry = *eilen | person animal | | goal
 """
@@ -377,7 +374,6 @@ TRANSITIVE = """
     carry = tragen trägt trug getragen | person | thing text food | goal how;
     take took taken = nehmen nimmt nahm genommen | person | thing food vehicle clothing | ;
     love = lieben | person | person animal | state;
-    hate = hassen | person | person animal food drink | state;
     visit = besuchen | person | person building area | company;
     meet met = treffen trifft traf getroffen | person | person | place how;
     greet = grüßen | person | person | place how;
@@ -386,7 +382,6 @@ TRANSITIVE = """
     invite = ein-laden lädt lud geladen | person | person | how;
     call = an-rufen ruft rief gerufen | person | person | how;
     know knew known = kennen kennt kannte gekannt | person | person text building area | state;
-    praise = loben | person | person animal | ;
     draw drew drawn = zeichnen | person | animal thing building | place for how;
     wash = waschen wäscht wusch gewaschen | person | clothing vehicle animal | place how;
     tidy+up = auf-räumen | person | room | company how;
@@ -397,7 +392,6 @@ TRANSITIVE = """
     turn+on = ein-schalten | person | machine | how;
     turn+off = aus-schalten | person | machine | how;
     put+on put put = an-ziehen zieht zog gezogen | person | clothing | how;
-    try+on = an-probieren | person | clothing | ;
     read read = lesen liest las gelesen | person | text | place how;
     write wrote written = schreiben schreibt schrieb geschrieben | person | text | for how;
     eat ate eaten = essen isst aß gegessen | person | food | place how;
@@ -412,7 +406,6 @@ TRANSITIVE = """
     hide hid hidden = verstecken | person animal | thing food text | place how;
     use = benutzen | person | thing machine vehicle | ;
     choose chose chosen = aus-suchen | person | thing clothing food | for how;
-    describe = beschreiben beschreibt beschrieb beschrieben | person | person thing building area | how;
     feed fed = füttern | person | animal | place;
     catch caught = fangen fängt fing gefangen | person animal | animal | place how;
     fetch = ab-holen | person | person | company;
@@ -420,7 +413,6 @@ TRANSITIVE = """
     prepare = vor-bereiten | person | event | for how;
     look+at = an-schauen | person | person animal thing building | how;
     watch = beobachten | person animal | person animal | how;
-    save = retten | person | person animal | ;
     receive = bekommen bekommt bekam bekommen | person | text thing | from
 """
 DATIVE = """
@@ -429,10 +421,7 @@ DATIVE = """
     answer = antworten | person | person | how;
     follow = *folgen | person animal | person animal | goal how;
     trust = vertrauen | person | person | ;
-    congratulate = gratulieren | person | person | ;
-    obey = gehorchen | person | person | ;
     listen+to = zu-hören | person | person | how;
-    agree+with = zu-stimmen | person | person | ;
     belong+to = gehören | thing text machine clothing vehicle | person | state
 """
 WITH_RECIPIENT = """
@@ -442,11 +431,10 @@ WITH_RECIPIENT = """
     sell sold = verkaufen | person | thing vehicle animal machine clothing | ;
     lend lent = leihen leiht lieh geliehen | person | thing vehicle text clothing | ;
     offer = an-bieten bietet bot geboten | person | food drink thing | ;
-    recommend = empfehlen empfiehlt empfahl empfohlen | person | text food drink building | ;
     explain = erklären | person | text machine |
 """
 WITH_PREPOSITION = {
-    Preposition("for", "auf", ACC): "wait = warten | person animal | person vehicle | place how",
+    Preposition("for", "auf", ACC): "wait = warten | person animal | person line | place how",
     Preposition("after", "auf", ACC): "look = auf-passen | person | person animal | ",
     Preposition("of", "an", ACC): "think thought = denken denkt dachte gedacht | person | person animal event | ",
     Preposition("of", "von", DAT): "dream = träumen | person | person animal event | ",
@@ -460,16 +448,14 @@ REPORTING = """
     say said = sagen | person | | ;
     believe = glauben | person | | state;
     hope = hoffen | person | | state;
-    notice = bemerken | person | | state;
-    claim = behaupten | person | | ;
-    fear = fürchten | person | | state
+    notice = bemerken | person | | state
 """
 ASKING = "ask = fragen | person | | "
 WEATHER = "rain = regnen | | | ; snow = schneien | | | "
 
 
 def _linking_e(stem: str) -> str:
-    """The e between stem and -st, -t, -te: arbeitet, öffnet."""
+    """The e between stem and -t or -te: arbeitet, öffnet."""
     return "e" if re.search("([dt]|(ch|[bdfgkpt])[nm])$", stem) else ""
 
 
@@ -481,8 +467,8 @@ def _english(left: str) -> dict[str, str]:
     third = "has" if base == "have" else _plural(base)
     return {
         "en": base,
-        "en_present": (base, base, third, base),
-        "en_past": (past,) * 4,
+        "en_present": (base, third, base),
+        "en_past": (past,) * 3,
         "en_participle": rest[-1] if rest else past,
         "particle": particle,
     }
@@ -495,12 +481,11 @@ def _german(right: str) -> dict:
     weak = stem + _linking_e(stem) + "t"
     with_ge = not re.search("^(be|ge|er|ver)|ieren$", infinitive)
     third, past, participle = strong or (weak, weak + "e", "ge" * with_ge + weak)
-    second = third.removesuffix("t") + ("t" if re.search("[sßxz]t$", third) else "st")
     return {
         "prefix": prefix,
         "infinitive": infinitive,
-        "present": (stem + "e", second, third, infinitive),
-        "past": (past, past + ("est" if past[-1] in "dtsßz" else "st"), past, past + ("n" if past[-1] == "e" else "en")),
+        "present": (stem + "e", third, infinitive),
+        "past": (past, past, past + ("n" if past[-1] == "e" else "en")),
         "participle": participle,
         "perfect": SEIN if "*" in right else HABEN,
     }
@@ -525,14 +510,14 @@ WITH_COMPLEMENTS = {
 }
 BE = Verb(
     en="be",
-    en_present=("am", "are", "is", "are"),
-    en_past=("was", "were", "was", "were"),
+    en_present=("am", "is", "are"),
+    en_past=("was", "was", "were"),
     en_participle="been",
     particle="",
     prefix="",
     infinitive="sein",
     present=SEIN,
-    past=("war", "warst", "war", "waren"),
+    past=("war", "war", "waren"),
     participle="gewesen",
     perfect=SEIN,
 )
@@ -544,14 +529,14 @@ VERB = {**WITH_COMPLEMENTS, **REPORT, "ask": ASK, **WEATHERS}
 
 class Modal(NamedTuple):
     en: str
-    german: tuple[str, str, str, str]  # by person
+    german: tuple[str, str, str]  # by person
 
 
 MODAL = {
     en: Modal(en, tuple(de.split()))
     for en, de in _entries("""
-        can = kann kannst kann können; must = muss musst muss müssen; may = darf darfst darf dürfen;
-        should = sollte solltest sollte sollten; will = werde wirst wird werden; want = will willst will wollen
+        can = kann kann können; must = muss muss müssen; may = darf darf dürfen;
+        should = sollte sollte sollten; will = werde wird werden; want = will will wollen
         """)
 }
 

@@ -178,8 +178,8 @@ EXPECTED = [
      "Every poor farmer has two small pigs.", "Jeder arme Bauer hat zwei kleine Schweine."),
     (say("all new books", is_("interesting", "short")),
      "All new books are interesting and short.", "Alle neuen Bücher sind interessant und kurz."),
-    (say("many rich customers", do("thank", "our friends")),
-     "Many rich customers thank our friends.", "Viele reiche Kunden danken unseren Freunden."),
+    (say("many rich farmers", do("thank", "our friends")),
+     "Many rich farmers thank our friends.", "Viele reiche Bauern danken unseren Freunden."),
     (say("a cat + a dog + two birds", do("follow", "them")),
      "A cat, a dog and two birds follow them.", "Eine Katze, ein Hund und zwei Vögel folgen ihnen."),
     # the verb second
@@ -187,14 +187,14 @@ EXPECTED = [
      "Today the baker buys an apple.", "Heute kauft der Bäcker einen Apfel."),
     (say("the children", do("play"), front=at("in", "the garden")),
      "In the garden the children play.", "Im Garten spielen die Kinder."),
-    (say("you", do("read", "the report", "in the evening")),
-     "You read the report in the evening.", "Du liest am Abend den Bericht."),
-    (say("you", do("work", "at home", "every day")),
-     "You work at home every day.", "Du arbeitest jeden Tag zu Hause."),
-    (say("the judge", do("read", "the letter", middle="often")),
-     "The judge often reads the letter.", "Der Richter liest den Brief oft."),
-    (say("the judge", do("read", "a letter", middle="often")),
-     "The judge often reads a letter.", "Der Richter liest oft einen Brief."),
+    (say("he", do("read", "the story", "in the evening")),
+     "He reads the story in the evening.", "Er liest am Abend die Geschichte."),
+    (say("the farmer", do("work", "at home", "every day")),
+     "The farmer works at home every day.", "Der Bauer arbeitet jeden Tag zu Hause."),
+    (say("the doctor", do("read", "the letter", middle="often")),
+     "The doctor often reads the letter.", "Der Arzt liest den Brief oft."),
+    (say("the doctor", do("read", "a letter", middle="often")),
+     "The doctor often reads a letter.", "Der Arzt liest oft einen Brief."),
     (say("they", do("wait", "her", "yesterday", tense="past")),
      "They waited for her yesterday.", "Sie warteten gestern auf sie."),
     # separable verbs
@@ -212,18 +212,18 @@ EXPECTED = [
     # the perfect, with haben and sein
     (say("the train", do("arrive", at("at", "the station"), tense="perfect")),
      "The train has arrived at the station.", "Der Zug ist am Bahnhof angekommen."),
-    (say("the student", do("repair", "the old heater", tense="perfect")),
-     "The student has repaired the old heater.", "Der Student hat die alte Heizung repariert."),
+    (say("the student", do("repair", "the old radio", tense="perfect")),
+     "The student has repaired the old radio.", "Der Student hat das alte Radio repariert."),
     (say("I", do("forget", "the ring", tense="perfect")),
      "I have forgotten the ring.", "Ich habe den Ring vergessen."),
-    (say("you", is_("sad", tense="perfect")), "You have been sad.", "Du bist traurig gewesen."),
+    (say("we", is_("sad", tense="perfect")), "We have been sad.", "Wir sind traurig gewesen."),
     # modal verbs
     (say("he", do("invite", "us", tense="want")),
      "He wants to invite us.", "Er will uns einladen."),
     (say("the thief", do("sell", "the car", tense="want", negated=True)),
      "The thief does not want to sell the car.", "Der Dieb will das Auto nicht verkaufen."),
-    (say("you", do("read", "the message", tense="can", negated=True)),
-     "You cannot read the message.", "Du kannst die Nachricht nicht lesen."),
+    (say("I", do("read", "the message", tense="can", negated=True)),
+     "I cannot read the message.", "Ich kann die Nachricht nicht lesen."),
     (say("the queen", do("travel", at(lexicon.TO_CITY, "Munich"), "tomorrow", tense="will")),
      "The queen will travel to Munich tomorrow.", "Die Königin wird morgen nach München reisen."),
     # negation
@@ -282,8 +282,8 @@ EXPECTED = [
     # subordinate clauses
     (say("the doctor", do("say", because("the girl", is_("ill"), conjunction=THAT))),
      "The doctor says that the girl is ill.", "Der Arzt sagt, dass das Mädchen krank ist."),
-    (say("she", do("ask", because("you", do("sing", tense="perfect"), conjunction=WHETHER))),
-     "She asks whether you have sung.", "Sie fragt, ob du gesungen hast."),
+    (say("she", do("ask", because("they", do("sing", tense="perfect"), conjunction=WHETHER))),
+     "She asks whether they have sung.", "Sie fragt, ob sie gesungen haben."),
     (say("we", do("stay", "at home"), front=because("it", do("rain"), conjunction=IF)),
      "If it rains, we stay at home.", "Wenn es regnet, bleiben wir zu Hause."),
     (say("the king", do("cry", tense="past"), front=because("the queen", do("fall asleep", tense="past"), conjunction=WHEN)),
@@ -298,16 +298,16 @@ EXPECTED = [
     (Sentence((clause("the sister", do("sing")), clause("he", do("wait"), front=because("it", do("snow")))), ("but",)),
      "The sister sings, but because it snows, he waits.", "Die Schwester singt, aber weil es schneit, wartet er."),
     # questions
-    (ask("the boys", do("see", "the fox", tense="past")),
-     "Did the boys see the fox?", "Sahen die Jungen den Fuchs?"),
+    (ask("the boys", do("see", "the bear", tense="past")),
+     "Did the boys see the bear?", "Sahen die Jungen den Bären?"),
     (ask("who", do("open", "this letter", tense="perfect"), inverted=False),
      "Who has opened this letter?", "Wer hat diesen Brief geöffnet?"),
-    (ask("the painter", do("listen to"), front=Object(np("who"), lexicon.DAT)),
-     "Whom does the painter listen to?", "Wem hört der Maler zu?"),
-    (ask("you", do("talk"), front=at(lexicon.Preposition("about", "über", lexicon.ACC), "who")),
-     "About whom do you talk?", "Über wen redest du?"),
-    (ask("the lion", do("eat", tense="want"), front=Object(np("what"))),
-     "What does the lion want to eat?", "Was will der Löwe essen?"),
+    (ask("the teacher", do("listen to"), front=Object(np("who"), lexicon.DAT)),
+     "Whom does the teacher listen to?", "Wem hört der Lehrer zu?"),
+    (ask("they", do("talk"), front=at(VERB["talk"].preposition, "who")),
+     "About whom do they talk?", "Über wen reden sie?"),
+    (ask("the monkey", do("eat", tense="want"), front=Object(np("what"))),
+     "What does the monkey want to eat?", "Was will der Affe essen?"),
     (ask("she", do("work", tense="should"), front="where"),
      "Where should she work?", "Wo sollte sie arbeiten?"),
 ]  # fmt: skip
@@ -321,25 +321,25 @@ def test_a_construction_gives_this_english_and_this_german(sentence, english, ge
 @pytest.mark.parametrize(
     ("english", "forms"),
     [
-        ("read", "lese liest liest lesen las lasen gelesen"),
-        ("drive", "fahre fährst fährt fahren fuhr fuhren gefahren"),
-        ("take", "nehme nimmst nimmt nehmen nahm nahmen genommen"),
-        ("eat", "esse isst isst essen aß aßen gegessen"),
-        ("find", "finde findest findet finden fand fanden gefunden"),
-        ("work", "arbeite arbeitest arbeitet arbeiten arbeitete arbeiteten gearbeitet"),
-        ("open", "öffne öffnest öffnet öffnen öffnete öffneten geöffnet"),
-        ("draw", "zeichne zeichnest zeichnet zeichnen zeichnete zeichneten gezeichnet"),
-        ("dance", "tanze tanzt tanzt tanzen tanzte tanzten getanzt"),
-        ("feed", "füttere fütterst füttert füttern fütterte fütterten gefüttert"),
-        ("have", "habe hast hat haben hatte hatten gehabt"),
-        ("bring along", "bringe bringst bringt bringen brachte brachten gebracht"),
-        ("visit", "besuche besuchst besucht besuchen besuchte besuchten besucht"),
-        ("repair", "repariere reparierst repariert reparieren reparierte reparierten repariert"),
+        ("read", "lese liest lesen las lasen gelesen"),
+        ("drive", "fahre fährt fahren fuhr fuhren gefahren"),
+        ("take", "nehme nimmt nehmen nahm nahmen genommen"),
+        ("eat", "esse isst essen aß aßen gegessen"),
+        ("find", "finde findet finden fand fanden gefunden"),
+        ("work", "arbeite arbeitet arbeiten arbeitete arbeiteten gearbeitet"),
+        ("open", "öffne öffnet öffnen öffnete öffneten geöffnet"),
+        ("draw", "zeichne zeichnet zeichnen zeichnete zeichneten gezeichnet"),
+        ("dance", "tanze tanzt tanzen tanzte tanzten getanzt"),
+        ("feed", "füttere füttert füttern fütterte fütterten gefüttert"),
+        ("have", "habe hat haben hatte hatten gehabt"),
+        ("bring along", "bringe bringt bringen brachte brachten gebracht"),
+        ("visit", "besuche besucht besuchen besuchte besuchten besucht"),
+        ("repair", "repariere repariert reparieren reparierte reparierten repariert"),
     ],
 )
 def test_verbs_inflect(english, forms):
     verb = VERB[english]
-    assert [*verb.present, verb.past[0], verb.past[3], verb.participle] == forms.split()
+    assert [*verb.present, verb.past[0], verb.past[2], verb.participle] == forms.split()
 
 
 # What the corpus promises
@@ -369,7 +369,7 @@ def test_an_unknown_split_is_named():
         Grammar("dev")
 
 
-DIGEST = "7a10f862318f6ecf"  # of the corpus below: changes with every sentence
+DIGEST = "2b76865c4ef25b35"  # of the corpus below: changes with every sentence
 
 
 def test_the_same_sentences_everywhere(corpus):
@@ -389,7 +389,7 @@ def test_no_sentence_comes_twice_on_either_side(corpus):
 
 def test_long_sentences_are_longer_than_any_in_training(corpus):
     longest = max(lengths(corpus["train"]))
-    assert longest <= 18
+    assert longest <= 14
     assert min(lengths(corpus["test_long"])) >= 1.3 * longest
     assert max(lengths(corpus["test_long"])) <= 2.5 * longest
 
@@ -468,7 +468,7 @@ def test_an_english_sentence_has_one_german_one(writer, style, sentences):
         (say("the guest", do("get up")), "The-Der guest-Gast gets-steht gets-auf. up.-auf."),
         (say("he", do("sleep", negated=True)), "He-Er does-schläft not-nicht. sleep.-schläft"),
         (say("he", do("have", "a car", negated=True)), "He-Er does-hat not-kein have-hat a-kein car.-Auto."),
-        (say("I", do("see", "you", tense="can", negated=True)), "I-Ich cannot-kann cannot-nicht see-sehen. you.-dich"),
+        (say("I", do("see", "them", tense="can", negated=True)), "I-Ich cannot-kann cannot-nicht see-sehen. them.-sie"),
         (say("she", do("go", at(lexicon.TO, "the school"))), "She-Sie goes-geht to-zur the-zur school.-Schule."),
         (say("she", do("wait", "him", tense="want")), "She-Sie wants-will to-will wait-warten. for-auf him.-ihn"),
         (say("he", do("give", "milk", Recipient(np("the cat")))), "He-Er gives-gibt milk-Milch. to-der the-der cat.-Katze"),
