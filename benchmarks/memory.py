@@ -1,9 +1,9 @@
 """Memory of training on 1,000,000 generated pairs against 10,000: python benchmarks/memory.py
 
 Each in a process of its own, with malloc set as train.py sets it: clean, train a tokenizer, tokenize, take 20 steps with
-transformer_tiny, then read /proc/self/smaps_rollup. Private_Dirty is memory of the process alone; Private_Clean is pages of
-files that no other process maps: libraries, and what was touched of the token cache, which the system takes back when it needs
-to. Both count. --plain leaves malloc as it is: less memory, but more by chance (± 80 MB from run to run).
+transformer_tiny, then add Private_Clean and Private_Dirty of /proc/self/smaps_rollup. That counts every page that no other
+process maps: memory of its own, libraries, and what was touched of the token cache, which the system takes back when it needs
+to. --plain leaves malloc as it is: less memory, but more by chance (± 80 MB from run to run).
 """
 
 import argparse
@@ -66,11 +66,10 @@ def train(folder: Path, *, plain: bool) -> None:
         optimizer.step()
 
 
-def private_memory() -> tuple[float, float]:
-    """MB of this process that no other shares: of files, and of its own."""
-    fields = dict(line.split(":") for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:])
-    clean, dirty = (int(fields[name].split()[0]) / 1024 for name in ("Private_Clean", "Private_Dirty"))
-    return clean, dirty
+def private_memory() -> float:
+    """MB of this process that no other shares."""
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("Private_Clean:", "Private_Dirty:"))) / 1024
 
 
 def measure(pairs: int, *options: str) -> float:
@@ -79,10 +78,9 @@ def measure(pairs: int, *options: str) -> float:
         generate(Path(folder), pairs)
         command = [sys.executable, __file__, "--train", folder, *options]
         printed = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
-    clean, dirty = map(float, printed.split()[-2:])
-    seconds = time.perf_counter() - start
-    print(f"{pairs:>9,} pairs  {clean + dirty:7.1f} MB private ({clean:.1f} of files), {seconds:.0f} s", flush=True)
-    return clean + dirty
+    megabytes, seconds = float(printed.split()[-1]), time.perf_counter() - start
+    print(f"{pairs:>9,} pairs  {megabytes:7.1f} MB private, {seconds:.0f} s", flush=True)
+    return megabytes
 
 
 def main() -> None:
@@ -92,7 +90,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.train:
         train(Path(options.train), plain=options.plain)
-        print(*private_memory())
+        print(private_memory())
         return
     small, large = (measure(pairs, *["--plain"] * options.plain) for pairs in SIZES)
     print(f"difference       {large - small:7.1f} MB  (at most {ALLOWED})")

@@ -26,24 +26,10 @@ SETTINGS = {"own": "each as its users run it", "same": "all with Duet's allocato
 SMOOTHING, CLIP, BETAS = 0.1, 1.0, (0.9, 0.98)
 
 
-# The three, each from (config, vocabulary size) to seconds and trained parameters; batches is what a run is given
+# The three. Each trains on the batches, notes the time at the end of every step in `ends`, and returns its model
 
 
-class Watch:
-    """Seconds between the step after the warm-up and the end."""
-
-    def __init__(self, warmup: int):
-        self.warmup = warmup
-
-    def step(self, number: int) -> None:
-        if number == self.warmup:
-            self.started = time.perf_counter()
-
-    def stop(self) -> None:
-        self.seconds = time.perf_counter() - self.started
-
-
-def duet(config: dict, vocabulary: int, batches: list, watch: Watch):
+def duet(config: dict, vocabulary: int, batches: list, ends: list):
     """`Seq2SeqTask` under Lightning's Trainer, built as train.py does."""
     import lightning
     from torch.utils.data import DataLoader
@@ -52,11 +38,8 @@ def duet(config: dict, vocabulary: int, batches: list, watch: Watch):
     from tasks.quiet import quiet
 
     class Timing(lightning.Callback):
-        def on_train_batch_start(self, trainer, task, batch, index):
-            watch.step(index)
-
-        def on_train_end(self, trainer, task):
-            watch.stop()
+        def on_train_batch_end(self, trainer, task, outputs, batch, index):
+            ends.append(time.perf_counter())
 
     quiet()
     model = make(config["model"], src_vocabulary=vocabulary, tgt_vocabulary=vocabulary)
@@ -72,23 +55,22 @@ def duet(config: dict, vocabulary: int, batches: list, watch: Watch):
     return model
 
 
-def plain_loop(model, loss, batches: list, watch: Watch):
+def plain_loop(model, loss, batches: list, ends: list):
     """The training loop of a tutorial."""
     import torch
 
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=BETAS, eps=1e-9, fused=True)
     model.train()
-    for number, batch in enumerate(batches):
-        watch.step(number)
+    for batch in batches:
         optimizer.zero_grad()
         loss(model, batch).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
-    watch.stop()
+        ends.append(time.perf_counter())
     return model
 
 
-def torch_transformer(config: dict, vocabulary: int, batches: list, watch: Watch):
+def torch_transformer(config: dict, vocabulary: int, batches: list, ends: list):
     """torch.nn.Transformer with the parts around it, the masks and the loss of PyTorch's translation tutorial.
 
     One matrix for both embeddings and the output, as in the other two (the tutorial has three).
@@ -150,10 +132,10 @@ def torch_transformer(config: dict, vocabulary: int, batches: list, watch: Watch
         logits = model(batch.src, batch.tgt).flatten(0, 1)
         return F.cross_entropy(logits, batch.gold.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING)
 
-    return plain_loop(Translator(), loss, batches, watch)
+    return plain_loop(Translator(), loss, batches, ends)
 
 
-def marian(config: dict, vocabulary: int, batches: list, watch: Watch):
+def marian(config: dict, vocabulary: int, batches: list, ends: list):
     """MarianMTModel (its norms come after the sublayers) with the labels and the loss of Hugging Face's Seq2SeqTrainer."""
     from transformers import MarianConfig, MarianMTModel
     from transformers.trainer_pt_utils import LabelSmoother
@@ -188,7 +170,7 @@ def marian(config: dict, vocabulary: int, batches: list, watch: Watch):
         inputs = dict(input_ids=batch.src, attention_mask=batch.src_mask.long(), decoder_input_ids=decoder_input_ids)
         return smoother(model(**inputs), labels)
 
-    return plain_loop(model, loss, batches, watch)
+    return plain_loop(model, loss, batches, ends)
 
 
 # One run
@@ -208,20 +190,38 @@ def work(kind: str, size: str, setting: str, file: str) -> None:
 
     plan = torch.load(file)
     torch.manual_seed(1)
-    batches, watch = [Batch(*batch) for batch in plan["batches"]], Watch(plan["warmup"])
+    batches, warmup, ends = [Batch(*batch) for batch in plan["batches"]], plan["warmup"], []
     train = {"duet": duet, "torch": torch_transformer, "marian": marian}[kind]
-    model = train(plan["configs"][size], plan["vocabulary"], batches, watch)
-    tokens = sum(int((batch.gold != PAD).sum()) for batch in batches[plan["warmup"] :])
+    model = train(plan["configs"][size], plan["vocabulary"], batches, ends)
+    tokens = sum(int((batch.gold != PAD).sum()) for batch in batches[warmup:])
     parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    print(json.dumps({"speed": tokens / watch.seconds, "parameters": parameters}))
+    print(json.dumps({"speed": tokens / (ends[-1] - ends[warmup - 1]), "parameters": parameters}))
 
 
 def run(kind: str, size: str, setting: str, file: Path) -> dict:
-    """The result of a run in a fresh process, and how many cores other processes had meanwhile."""
+    """The result of a run in a fresh process, and how many cores other processes took meanwhile."""
     command = [sys.executable, __file__, "--work", kind, size, setting, str(file)]
     environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    done = subprocess.run(command, env=environment, check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return json.loads(done.stdout.splitlines()[-1])
+    started, busy, own = time.perf_counter(), busy_seconds(), children_seconds()
+    done = subprocess.run(command, env=environment, text=True, capture_output=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    others = busy_seconds() - busy - (children_seconds() - own)
+    return json.loads(done.stdout.splitlines()[-1]) | {"others": others / (time.perf_counter() - started)}
+
+
+def busy_seconds() -> float:
+    """CPU time of everything on the machine; not a number where Linux does not tell."""
+    try:
+        user, nice, system, _, _, *interrupts = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
+    except OSError:
+        return math.nan
+    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
+
+
+def children_seconds() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 # All of them
@@ -251,18 +251,22 @@ def prepare(root: str, steps: int, warmup: int, sizes: list[str], file: Path) ->
 def compare(size: str, setting: str, rounds: int, file: Path) -> float:
     """Prints a table and returns the median ratio of Duet to the better of the others."""
     print(f"\ntransformer_{size}, {SETTINGS[setting]}: target tokens per second")
-    print(f"{'round':>8}" + "".join(f"{kind:>10}" for kind in KINDS) + f"{'ratio':>10}")
+    print(row("round", *KINDS, "ratio", "others"))
     speeds, ratios = [], []
     for number in range(1, rounds + 1):
-        results = [run(kind, size, setting, file) for kind in KINDS]
-        speeds.append([result["speed"] for result in results])
+        results = {kind: run(kind, size, setting, file) for kind in KINDS}
+        speeds.append([result["speed"] for result in results.values()])
         ratios.append(speeds[-1][0] / max(speeds[-1][1:]))
-        print(f"{number:>8}" + "".join(f"{speed:>10,.0f}" for speed in speeds[-1]) + f"{ratios[-1]:>10.2f}", flush=True)
-    medians = [statistics.median(column) for column in zip(*speeds)]
+        others = max(result["others"] for result in results.values())
+        print(row(number, *map(round, speeds[-1]), f"{ratios[-1]:.2f}", f"{others:.1f}"), flush=True)
     ratio = statistics.median(ratios)
-    print(f"{'median':>8}" + "".join(f"{speed:>10,.0f}" for speed in medians) + f"{ratio:>10.2f}")
-    print("parameters " + ", ".join(f"{kind} {result['parameters']:,}" for kind, result in zip(KINDS, results)))
+    print(row("median", *(round(statistics.median(column)) for column in zip(*speeds)), f"{ratio:.2f}"))
+    print("parameters: " + ", ".join(f"{kind} {result['parameters']:,}" for kind, result in results.items()))
     return ratio
+
+
+def row(*cells) -> str:
+    return "".join(f"{cell:>10,}" if isinstance(cell, int) else f"{cell:>10}" for cell in cells)
 
 
 def main() -> None:
@@ -281,8 +285,8 @@ def main() -> None:
         file = Path(folder) / "plan.pt"
         plan = prepare(options.root, options.steps, options.warmup, options.models, file)
         print(f"{options.steps} steps after {options.warmup}, vocabulary {plan['vocabulary']:,}, {os.cpu_count()} cores")
-        ratios = {(size, setting): compare(size, setting, options.rounds, file)
-                  for setting in options.settings for size in options.models}
+        runs = [(size, setting) for setting in options.settings for size in options.models]
+        ratios = {(size, setting): compare(size, setting, options.rounds, file) for size, setting in runs}
     print()
     for (size, setting), ratio in ratios.items():
         verdict = ""

@@ -52,7 +52,7 @@ def read_lines(path: str | Path) -> Iterator[str]:
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DuetError(f"{path} is damaged or cut off: {error}") from None
     except OSError as error:
-        raise DuetError(f"cannot read {path}: {error.strerror}") from None
+        raise DuetError(f"cannot read {path}: {error.strerror or error}") from None
 
 
 def _not_empty(pairs: Iterable[Pair], where: str | Path) -> Iterator[Pair]:

@@ -125,7 +125,7 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(unfinished, path)
     except OSError as error:
         raise DuetError(
-            f"cannot write {path}: {error.strerror}; data.cache_dir or the environment variable DUET_CACHE"
+            f"cannot write {path}: {error.strerror or error}; data.cache_dir or the environment variable DUET_CACHE"
             " names another folder"
         ) from None
     finally:

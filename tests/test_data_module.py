@@ -456,7 +456,7 @@ def fit(corpus, *callbacks, resume=None, num_workers=0, **options):
             logger=False,
             accelerator="cpu",
             callbacks=list(callbacks),
-            enable_checkpointing=bool(callbacks),
+            enable_checkpointing=any(isinstance(callback, ModelCheckpoint) for callback in callbacks),
             enable_progress_bar=False,
             enable_model_summary=False,
             use_distributed_sampler=False,
