@@ -57,7 +57,9 @@ def attend_explicit(
     if mask is None:
         weights = scores.softmax(dim=-1)
     else:
-        weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1).masked_fill(~mask, 0.0)
+        some = mask.any(dim=-1, keepdim=True)  # a query that may see nothing looks everywhere, times 0
+        hidden = torch.zeros_like(mask, dtype=scores.dtype).masked_fill_(~mask & some, -math.inf)
+        weights = (scores + hidden).softmax(dim=-1) * some.to(scores.dtype)  # a sum is several times as fast as a masked_fill
     return drop(weights, dropout) @ v, weights
 
 

@@ -8,27 +8,26 @@ from torch import Tensor
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
-    """Keeps the logits and one number a token; `F.cross_entropy` keeps and makes several (M, V) tensors more."""
+    """Keeps one (M, V) tensor and makes one more for the gradient; `F.cross_entropy` with smoothing makes several."""
 
     @staticmethod
     def forward(ctx, logits: Tensor, gold: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        log_total = logits.logsumexp(dim=-1)  # (M,)
-        nll = log_total - logits.gather(1, gold.unsqueeze(1)).squeeze(1)
-        uniform = log_total - logits.mean(dim=-1)  # cross-entropy to the uniform distribution
-        ctx.save_for_backward(logits, log_total, gold)
+        log_p = logits.log_softmax(dim=-1)
+        nll = -log_p.gather(1, gold.unsqueeze(1)).sum()
+        uniform = -log_p.mean(dim=-1).sum()  # cross-entropy to the uniform distribution
+        ctx.save_for_backward(log_p, gold)
         ctx.smoothing = smoothing
         ctx.set_materialize_grads(False)
-        nll = nll.sum()
         ctx.mark_non_differentiable(nll)
-        return (1 - smoothing) * nll + smoothing * uniform.sum(), nll
+        return (1 - smoothing) * nll + smoothing * uniform, nll
 
     @staticmethod
     def backward(ctx, grad: Tensor | None, _) -> tuple[Tensor | None, None, None]:
         if grad is None:  # nobody asks for the loss
             return None, None, None
-        logits, log_total, gold = ctx.saved_tensors
-        result = (logits - log_total.unsqueeze(1)).exp_()  # the softmax, minus the smoothed distribution
-        result.sub_(ctx.smoothing / logits.size(1))
+        log_p, gold = ctx.saved_tensors
+        result = log_p.exp()  # the softmax, minus the smoothed distribution
+        result.sub_(ctx.smoothing / log_p.size(1))
         result.scatter_add_(1, gold.unsqueeze(1), result.new_full((len(gold), 1), ctx.smoothing - 1))
         return result.mul_(grad), None, None
 

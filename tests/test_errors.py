@@ -63,6 +63,7 @@ MISTAKES = {
     "precision": (None, ["trainer.precision=17"], ["17", "bf16-mixed"]),
     "time": (None, ["trainer.max_time=soon"], ["soon", "DD:HH:MM:SS"]),
     "nothing to train for": (None, ["trainer.max_steps=0"], ["trainer.max_steps", "0"]),
+    "cosine of unknown length": (None, ["scheduler=cosine", "trainer.max_steps=-1"], ["scheduler.steps", "-1"]),
     "resume missing": (None, ["resume=nowhere.ckpt"], ["nowhere.ckpt", "missing"]),
     "output not writable": (None, ["hydra.run.dir=/proc/runs"], ["/proc/runs"]),
 }  # fmt: skip

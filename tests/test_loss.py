@@ -58,7 +58,12 @@ def test_schedules():
     cosine = rates(Cosine, 300, warmup=50, steps=250, final=0.1)
     assert cosine[49] == pytest.approx(2.0) and cosine[150] == pytest.approx(2 * 0.55) and cosine[299] == pytest.approx(0.2)
     assert rates(InverseSqrt, 2, warmup=0)[0] == pytest.approx(2.0)
-    with pytest.raises(ValueError, match="scheduler.steps must be above"):
+    falling = rates(Constant, 12, warmup=2, steps=10, cooldown=0.5)
+    assert falling == pytest.approx([1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 1.6, 1.2, 0.8, 0.4, 0.0, 0.0])
+    assert rates(InverseSqrt, 200, warmup=100, steps=-1, cooldown=0.5) == rates(InverseSqrt, 200, warmup=100)
+    with pytest.raises(ValueError, match="scheduler.cooldown in 0 to 1, not 0 and 2"):
+        rates(Constant, 1, cooldown=2)
+    with pytest.raises(ValueError, match="must be above scheduler.warmup, but 10 is not above 10"):
         rates(Cosine, 1, warmup=10, steps=10)
 
 

@@ -141,7 +141,7 @@ def test_a_taken_folder_gets_a_number(shell, corpus):
         assert shell.latest.name == expected
 
 
-CHOICES = ["optimizer=adamw", "scheduler=cosine", "scheduler=constant", "trainer.precision=bf16-mixed"]
+CHOICES = ["optimizer=adamw", "scheduler=constant", "trainer.precision=bf16-mixed"]
 
 
 @pytest.mark.parametrize("option", CHOICES)
