@@ -23,7 +23,19 @@ sys.path.insert(0, str(ROOT))  # torch is imported later: `tasks` sets what it r
 TARGETS = {"tiny": 1.6, "small": 1.1}
 KINDS = ("duet", "torch", "marian")
 SETTINGS = {"own": "each as its users run it", "same": "all with Duet's allocator setting and OMP_WAIT_POLICY"}
-SMOOTHING, CLIP, BETAS = 0.1, 1.0, (0.9, 0.98)
+DROPOUT, SMOOTHING, CLIP, BETAS = 0.1, 0.1, 1.0, (0.9, 0.98)
+RECIPE = [
+    "experiment=multi30k",
+    "name=train_step",
+    "tokenizer.vocab_size=8000",
+    f"model.dropout={DROPOUT}",
+    "model.attention_dropout=null",
+    "model.activation_dropout=null",
+    "optimizer=adam",
+    f"optimizer.betas=[{BETAS[0]},{BETAS[1]}]",
+    f"task.label_smoothing={SMOOTHING}",
+    f"trainer.gradient_clip_val={CLIP}",
+]
 
 
 # The three. Each trains on the batches, notes the time at the end of every step in `ends`, and returns its model
@@ -99,14 +111,14 @@ def torch_transformer(config: dict, vocabulary: int, batches: list, ends: list):
             super().__init__()
             self.embedding = nn.Embedding(vocabulary, sizes["channels"])
             nn.init.normal_(self.embedding.weight, std=sizes["channels"] ** -0.5)
-            self.positions = PositionalEncoding(sizes["channels"], sizes["dropout"])
+            self.positions = PositionalEncoding(sizes["channels"], DROPOUT)
             self.transformer = nn.Transformer(
                 sizes["channels"],
                 sizes["heads"],
                 sizes["layers"],
                 sizes["layers"],
                 sizes["feed_forward"],
-                sizes["dropout"],
+                DROPOUT,
                 batch_first=True,
                 norm_first=True,
             )
@@ -158,7 +170,7 @@ def marian(config: dict, vocabulary: int, batches: list, ends: list):
             eos_token_id=EOS,
             forced_eos_token_id=EOS,
             decoder_start_token_id=BOS,
-            **dict.fromkeys(["dropout", "attention_dropout", "activation_dropout"], sizes["dropout"]),
+            **dict.fromkeys(["dropout", "attention_dropout", "activation_dropout"], DROPOUT),
             **both,
         )
     )
@@ -227,7 +239,7 @@ def children_seconds() -> float:
 # All of them
 
 
-def prepare(root: str, steps: int, warmup: int, sizes: list[str], file: Path) -> dict:
+def prepare(options: argparse.Namespace, file: Path) -> dict:
     """Writes what every run needs: batches as train.py would get them, and the sizes' configs."""
     import hydra
     import torch
@@ -237,13 +249,13 @@ def prepare(root: str, steps: int, warmup: int, sizes: list[str], file: Path) ->
 
     configs = {}
     with hydra.initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        for size in sizes:
-            words = ["experiment=multi30k", f"model=transformer_{size}", f"data.root={root}", "name=train_step"]
+        for size in options.models:
+            words = [*RECIPE, f"model=transformer_{size}", f"data.root={options.root}", f"data.max_tokens={options.max_tokens}"]
             configs[size] = OmegaConf.to_container(hydra.compose("train", words), resolve=True)
-    data = build_data(configs[sizes[0]])
+    data = build_data(configs[options.models[0]])
     data.setup("fit")
-    batches = [tuple(batch) for batch, _ in zip(data.train_dataloader(), range(warmup + steps))]
-    plan = {"configs": configs, "vocabulary": len(data.src_tokenizer), "batches": batches, "warmup": warmup}
+    batches = [tuple(batch) for batch, _ in zip(data.train_dataloader(), range(options.warmup + options.steps))]
+    plan = {"configs": configs, "vocabulary": len(data.src_tokenizer), "batches": batches, "warmup": options.warmup}
     torch.save(plan, file)
     return plan
 
@@ -276,6 +288,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="alternations")
     parser.add_argument("--steps", type=int, default=30, help="steps that are timed")
     parser.add_argument("--warmup", type=int, default=5, help="steps before them")
+    parser.add_argument("--max-tokens", type=int, default=2048, help="size of a batch, rows × longest")
     parser.add_argument("--root", default=str(ROOT / "../shared/data/multi30k"), help="folder of Multi30k")
     parser.add_argument("--work", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -283,8 +296,9 @@ def main() -> None:
         return work(*options.work)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "plan.pt"
-        plan = prepare(options.root, options.steps, options.warmup, options.models, file)
-        print(f"{options.steps} steps after {options.warmup}, vocabulary {plan['vocabulary']:,}, {os.cpu_count()} cores")
+        plan = prepare(options, file)
+        print(f"{options.steps} batches of {options.max_tokens:,} tokens after {options.warmup}, ", end="")
+        print(f"vocabulary {plan['vocabulary']:,}, {os.cpu_count()} cores")
         runs = [(size, setting) for setting in options.settings for size in options.models]
         ratios = {(size, setting): compare(size, setting, options.rounds, file) for size, setting in runs}
     print()
