@@ -97,7 +97,7 @@ class ExactLength:
 def corpus(root: Path) -> tuple[list[str], str]:
     """Overrides that name the data, and what to say of it."""
     if (root / "test_2016_flickr.en").is_file():
-        return ["experiment=multi30k", f"data.root={root}"], "test_2016_flickr"
+        return ["experiment=multi30k", f"data.root='{root}'"], "test_2016_flickr"
     return ["experiment=grammar"], f"the built-in corpus (there is no Multi30k in {root})"
 
 

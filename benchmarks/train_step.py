@@ -250,7 +250,7 @@ def prepare(options: argparse.Namespace, file: Path) -> dict:
     configs = {}
     with hydra.initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         for size in options.models:
-            words = [*RECIPE, f"model=transformer_{size}", f"data.root={options.root}", f"data.max_tokens={options.max_tokens}"]
+            words = [*RECIPE, f"model=transformer_{size}", f"data.root='{options.root}'", f"data.max_tokens={options.max_tokens}"]  # noqa: E501
             configs[size] = OmegaConf.to_container(hydra.compose("train", words), resolve=True)
     data = build_data(configs[options.models[0]])
     data.setup("fit")

@@ -4,8 +4,8 @@
     python -m docs.pictures ckpt=runs/latest/checkpoints/best.ckpt out=docs/img/german.png \\
         text="A young man in a red shirt is playing the guitar."
 
-    python train.py data=tsv data.root=../shared/data/couplets data.train_file=train_50k.tsv tokenizer=characters name=couplets \\
-        data.source_column=upper data.target_column=lower trainer.max_time=00:00:05:00
+    python train.py data=tsv data.root=../shared/data/couplets data.train_file=train_50k.tsv name=couplets \\
+        tokenizer=characters data.source_column=upper data.target_column=lower trainer.max_time=00:00:05:00
     python -m docs.pictures ckpt=runs/latest/checkpoints/best.ckpt out=docs/img/chinese.png text=明月松间照
 """
 

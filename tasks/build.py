@@ -75,6 +75,8 @@ def build(config: DictConfig) -> tuple[Seq2SeqTask, PairData]:
     """
     plain = OmegaConf.to_container(config, resolve=True)
     bleu_for([], **plain["metrics"]["bleu"])  # a wrong choice is told now, not at the first validation
+    nothing = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    make(plain["scheduler"] | {"_partial_": False}, optimizer=nothing)  # likewise
     decode, valid_decode = make(plain["decode"]), make(plain["task"].pop("valid_decode"))
     data = build_data(plain)
     data.prepare_data()

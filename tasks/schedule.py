@@ -45,7 +45,8 @@ class Cosine(_Schedule):
     ):
         if steps <= warmup:
             raise ValueError(
-                f"scheduler.steps (as a rule trainer.max_steps) must be above scheduler.warmup, but {steps} is not above {warmup}"
+                f"scheduler.steps (as a rule trainer.max_steps) must be above scheduler.warmup, "
+                f"but {steps} is not above {warmup}"
             )
 
         def shape(step: int) -> float:
