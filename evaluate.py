@@ -66,10 +66,10 @@ def make_split(config: DictConfig, model: Translator) -> tuple[str, PairData]:
     plain["data"]["cache_dir"] = None
     data = build_data(plain, tokenizers=(model.src_tokenizer, model.tgt_tokenizer))
     respect_limits(data, model.model)
-    split = config.split
+    split = str(config.split)
     if config.source is not None:
-        split = Path(config.source).name
-        data.add_split(split, TwoFiles(config.source, config.reference))
+        split = Path(str(config.source)).name  # a file may be called 1
+        data.add_split(split, TwoFiles(str(config.source), str(config.reference)))
     if config.limit is not None:
         pairs = list(zip(data.sources(split), data.references(split)))[: config.limit]
         data.add_split(split, [Pair(*pair) for pair in pairs])
@@ -91,11 +91,11 @@ def translate_split(
 
 def output_folder(config: DictConfig, split: str) -> Path:
     """Where the results go. It is made now: a place that cannot be written to is told before the work, not after it."""
-    ckpt = Path(config.ckpt).resolve()
+    ckpt = Path(str(config.ckpt)).resolve()
     of_a_run = ckpt.parent.name == "checkpoints" and (ckpt.parent.parent / "config.yaml").is_file()
     base = ckpt.parent.parent if of_a_run else Path()
     name = config.decode._target_.rpartition(".")[2].lower()
-    folder = Path(config.out) if config.out is not None else base / "evaluate" / f"{split}-{name}"
+    folder = Path(str(config.out)) if config.out is not None else base / "evaluate" / f"{split}-{name}"
     folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):
         raise DuetError(f"cannot write to {folder}: out=FOLDER names another one")

@@ -34,9 +34,9 @@ def test_a_checkpoint_alone_gives_what_the_run_gave(shell, trained):
     content = (run / "checkpoints/best.ckpt").read_bytes()
     (shell.folder / "alone.ckpt").write_bytes(content)
     for size in (1, 5, 64):
-        done = shell.evaluate("ckpt=alone.ckpt", f"data.root={corpus}", f"batch_size={size}", f"out=size{size}")
+        done = shell.evaluate("ckpt=alone.ckpt", f"data.root={corpus}", f"batch_size={size}", f"out={size}")
         assert done.code == 0, done.err
-    (metrics, lines), *others = (results(shell.folder / f"size{size}") for size in (1, 5, 64))
+    (metrics, lines), *others = (results(shell.folder / str(size)) for size in (1, 5, 64))
     assert set(metrics) >= KEYS and metrics["sentences"] == 12 and lines.count("\n") == 12
     for other, text in others:
         assert other["bleu"] == metrics["bleu"] and text == lines
