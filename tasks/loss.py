@@ -8,14 +8,18 @@ from torch import Tensor
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
-    """Keeps one (M, V) tensor and makes one more for the gradient; `F.cross_entropy` with smoothing makes several."""
+    """Keeps one (M, V) tensor, the softmax, and makes one more for the gradient; `F.cross_entropy` with smoothing makes several.
+
+    One exponential a logit: log Σ exp comes from the largest one, whose probability is at least 1 / V.
+    """
 
     @staticmethod
     def forward(ctx, logits: Tensor, gold: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        log_p = logits.log_softmax(dim=-1)
-        nll = -log_p.gather(1, gold.unsqueeze(1)).sum()
-        uniform = -log_p.mean(dim=-1).sum()  # cross-entropy to the uniform distribution
-        ctx.save_for_backward(log_p, gold)
+        p = logits.softmax(dim=-1)
+        log_sum = logits.amax(dim=-1) - p.amax(dim=-1).log()  # (M,)
+        nll = (log_sum - logits.gather(1, gold.unsqueeze(1)).squeeze(1)).sum()
+        uniform = (log_sum - logits.mean(dim=-1)).sum()  # cross-entropy to the uniform distribution
+        ctx.save_for_backward(p, gold)
         ctx.smoothing = smoothing
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(nll)
@@ -25,9 +29,8 @@ class SmoothedCrossEntropy(torch.autograd.Function):
     def backward(ctx, grad: Tensor | None, _) -> tuple[Tensor | None, None, None]:
         if grad is None:  # nobody asks for the loss
             return None, None, None
-        log_p, gold = ctx.saved_tensors
-        result = log_p.exp()  # the softmax, minus the smoothed distribution
-        result.sub_(ctx.smoothing / log_p.size(1))
+        p, gold = ctx.saved_tensors
+        result = p - ctx.smoothing / p.size(1)  # the softmax, minus the smoothed distribution
         result.scatter_add_(1, gold.unsqueeze(1), result.new_full((len(gold), 1), ctx.smoothing - 1))
         return result.mul_(grad), None, None
 
