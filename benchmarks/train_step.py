@@ -67,11 +67,11 @@ def duet(config: dict, vocabulary: int, batches: list, ends: list):
     return model
 
 
-def plain_loop(model, loss, batches: list, ends: list):
-    """The training loop of a tutorial."""
+def plain_loop(model, loss, batches: list, ends: list, fused: bool | None = None):
+    """The training loop of a tutorial. fused: the optimizer's option; None is what `torch.optim.Adam` does by itself."""
     import torch
 
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=BETAS, eps=1e-9, fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=BETAS, eps=1e-9, fused=fused)
     model.train()
     for batch in batches:
         optimizer.zero_grad()
@@ -83,7 +83,7 @@ def plain_loop(model, loss, batches: list, ends: list):
 
 
 def torch_transformer(config: dict, vocabulary: int, batches: list, ends: list):
-    """torch.nn.Transformer with the parts around it, the masks and the loss of PyTorch's translation tutorial.
+    """torch.nn.Transformer with the parts around it, the masks, the loss and the optimizer of PyTorch's translation tutorial.
 
     One matrix for both embeddings and the output, as in the other two (the tutorial has three).
     """
@@ -148,7 +148,7 @@ def torch_transformer(config: dict, vocabulary: int, batches: list, ends: list):
 
 
 def marian(config: dict, vocabulary: int, batches: list, ends: list):
-    """MarianMTModel (its norms come after the sublayers) with the labels and the loss of Hugging Face's Seq2SeqTrainer."""
+    """MarianMTModel (norms after the sublayers) with the labels, loss and optimizer of Hugging Face's Seq2SeqTrainer."""
     from transformers import MarianConfig, MarianMTModel
     from transformers.trainer_pt_utils import LabelSmoother
 
@@ -182,7 +182,7 @@ def marian(config: dict, vocabulary: int, batches: list, ends: list):
         inputs = dict(input_ids=batch.src, attention_mask=batch.src_mask.long(), decoder_input_ids=decoder_input_ids)
         return smoother(model(**inputs), labels)
 
-    return plain_loop(model, loss, batches, ends)
+    return plain_loop(model, loss, batches, ends, fused=True)
 
 
 # One run

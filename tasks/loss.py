@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
-    """Keeps one (M, V) tensor, the softmax, and makes one more for the gradient; `F.cross_entropy` with smoothing makes several.
+    """Keeps one (M, V) tensor, the softmax, and makes one more for the gradient; `F.cross_entropy` with smoothing more.
 
     One exponential a logit: log Σ exp comes from the largest one, whose probability is at least 1 / V.
     """
