@@ -131,7 +131,8 @@ class PairData(lightning.LightningDataModule):
     def loader(self, split: str, *, batch_size: int | None = None) -> DataLoader:
         """Batches of at most `batch_size` sentences of any split, unfiltered, the longest sources first.
 
-        Every device gets as many batches, and each sentence goes to one of them.
+        Every device gets as many batches, and each sentence goes to one of them. Raises DuetError where there are more
+        devices than sentences.
         """
         self._load_tokenizers()
         table = self._evaluation_table(split)
@@ -139,6 +140,8 @@ class PairData(lightning.LightningDataModule):
         self._warn_of_cuts(split, lengths)
         order = np.argsort(-np.minimum(lengths, self.max_source), kind="stable")
         rank, world_size = self._rank()
+        if len(order) < world_size:
+            raise DuetError(f"{split} has {len(order)} sentences for {world_size} devices: lower trainer.devices")
         count = -(-len(order) // (batch_size or self._batch_size))
         count += -count % world_size
         batches = [part.tolist() for part in np.array_split(order, count)]

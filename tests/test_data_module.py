@@ -390,6 +390,14 @@ def test_devices_share_an_evaluation_split(corpus, monkeypatch, world_size, batc
     assert sorted(index for part in parts for batch in part for index in batch.index.tolist()) == list(range(21))
 
 
+def test_more_devices_than_sentences_are_refused(corpus, monkeypatch):
+    data = data_of(corpus)
+    data.setup("test")
+    monkeypatch.setattr(data, "_rank", lambda: (0, 22))
+    with pytest.raises(DuetError, match="test has 21 sentences for 22 devices"):
+        data.loader("test")
+
+
 def test_batches_of_one_hold_the_same_rows(corpus):
     data = data_of(corpus)
     data.setup("test")
