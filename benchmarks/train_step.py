@@ -29,6 +29,7 @@ RECIPE = [
     "name=train_step",
     "tokenizer.vocab_size=8000",
     f"model.dropout={DROPOUT}",
+    "model.positions=sinusoidal",
     "model.attention_dropout=null",
     "model.activation_dropout=null",
     "optimizer=adam",

@@ -207,6 +207,16 @@ def test_a_trained_model_translates(shell, corpus):
     assert metrics["test/bleu"] > 80
 
 
+def test_a_compiled_model_trains_alike(shell, corpus):
+    words = ["trainer.max_steps=6", "trainer.val_check_interval=6", "model.dropout=0.0", "test=false"]
+    curves = []
+    for option in ("task.compile=false", "task.compile=true"):
+        done = shell.train(*words, option, data=corpus)
+        assert done.code == 0, done.err
+        curves.append([loss for tag in ("train/loss", "val/loss") for _, loss in curve(shell.latest, tag)])
+    assert len(curves[0]) == 4 and curves[1] == pytest.approx(curves[0], rel=1e-4)
+
+
 def test_two_devices_share_the_work(tmp_path, corpus):
     """DDP over gloo, in processes of its own: every sentence is scored once, and one set of files is written."""
     devices = ["trainer.accelerator=cpu", "trainer.devices=2", "trainer.strategy=ddp"]
