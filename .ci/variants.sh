@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Every kind of data, position, norm and size on real corpora: a short training, then an evaluation from the checkpoint.
-#   DATA: the folder of the corpora; STEPS: of each training (transformer_base: 20); EXTRA: further overrides
+#   DATA: the folder of the corpora; STEPS: of each training (transformer_base: 20); EXTRA: further overrides;
+#   ONLY: a pattern that the names of the cases to run match
 set -euo pipefail
 data=$(realpath "${DATA:-../shared/data}")
 steps=${STEPS:-50}
@@ -12,10 +13,12 @@ trap 'rm -rf "$saved"' EXIT
 go() { # name, split, overrides…
   local name=$1 split=$2
   shift 2
+  [[ $name =~ ${ONLY:-.} ]] || return 0
   printf '\n== %s ==\n' "$name"
   $python train.py name=variants trainer.max_steps="$steps" trainer.val_check_interval="$steps" trainer.limit_val_batches=4 \
-    callbacks.samples.count=1 test=false "$@" "${extra[@]}"
-  $python evaluate.py ckpt=runs/latest/checkpoints/best.ckpt split="$split" decode=greedy limit=128
+    callbacks.samples.count=1 test=false hydra.run.dir="$saved/run" "$@" "${extra[@]}"
+  $python evaluate.py ckpt="$saved/run/checkpoints/best.ckpt" split="$split" decode=greedy limit=128
+  rm -r "$saved/run"
 }
 
 go "Multi30k fr-en, post-norm, learned positions" test_2016_flickr experiment=multi30k data.root="$data/multi30k" \
