@@ -114,6 +114,9 @@ def draw_heatmaps(config: DictConfig, model: Translator, sentences: list[str], d
         if not sentence.strip():
             continue
         look = Look(model.model, sentence, model.src_tokenizer, model.tgt_tokenizer, decode, limit)
+        if not look.attention:
+            print("no heatmaps: this model has no attention")
+            return
         for kind, figure in look.figures(config.layers, config.heads):
             heatmap.save(figure, out / "heatmaps" / f"{kind}_{n}.png")
 

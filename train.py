@@ -126,7 +126,10 @@ def report(summary: dict, folder: Path, data: PairData) -> None:
         numbers = [f"{title} {summary[f'test/{name}']:.2f}" for title, name in SHOWN]
         print(f"test: {' · '.join(numbers)} %")
         print(f"      {summary['test/bleu_signature']}")
-    print(f"checkpoint   {best}\nheatmaps     {folder / 'heatmaps'}\ncurves       tensorboard --logdir {folder.parent.parent}")
+    print(f"checkpoint   {best}")
+    if (folder / "heatmaps").is_dir():  # there is none without images, or without attention
+        print(f"heatmaps     {folder / 'heatmaps'}")
+    print(f"curves       tensorboard --logdir {folder.parent.parent}")
     for split in data.test_splits:
         print(f"evaluate     python evaluate.py ckpt={best} split={split}")
 

@@ -29,6 +29,8 @@ def main() -> None:
     model = load(ckpt)
     limit = None if model.model.max_source is None else model.model.max_source - 1
     look = Look(model.model, text, model.src_tokenizer, model.tgt_tokenizer, Beam(), limit)
+    if "cross" not in look.attention:
+        raise DuetError(f"{ckpt} has no attention to draw")
     heatmap.save(heatmap.draw(look.attention["cross"], *look.labels["cross"], title=look.text), Path(out))
     print(f"{text}\n{look.text}\n{out}")
 

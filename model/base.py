@@ -27,11 +27,12 @@ class Seq2Seq(nn.Module):
 
     `src` (B, S) ends with EOS and is padded on the right, `src_mask` (B, S) is True on its real tokens, `tgt` (B, T)
     begins with BOS. `max_source` and `max_target` are the most tokens (specials included) that the model can place;
-    None stands for no limit.
+    None stands for no limit. `can_feed_itself`: whether `forward` takes a teacher_forcing below 1.
     """
 
     max_source: int | None = None
     max_target: int | None = None
+    can_feed_itself: bool = False
 
     def forward(
         self, src: Tensor, src_mask: Tensor, tgt: Tensor, *, need_weights: bool = False, teacher_forcing: float = 1.0

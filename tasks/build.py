@@ -16,6 +16,7 @@ from data.module import PairData
 from data.tokenizer import Tokenizer, restore
 from model.base import Seq2Seq
 from tasks.decoding import Decode, Greedy
+from tasks.forcing import Schedule
 from tasks.metrics import bleu_for
 from tasks.seq2seq import Seq2SeqTask, translate_batch
 
@@ -33,7 +34,7 @@ TARGETS = {
     },
     "decode": {"tasks.decoding.Beam", "tasks.decoding.Greedy", "tasks.decoding.Sample"},
     "metrics": set(),
-    "model": {"model.transformer.Transformer"},
+    "model": {"model.recurrent.Recurrent", "model.transformer.Transformer"},
 }
 
 
@@ -77,6 +78,7 @@ def build(config: DictConfig) -> tuple[Seq2SeqTask, PairData]:
     bleu_for([], **plain["metrics"]["bleu"])  # a wrong choice is told now, not at the first validation
     nothing = torch.optim.SGD([torch.zeros(1)], lr=1.0)
     make(plain["scheduler"] | {"_partial_": False}, optimizer=nothing)  # likewise
+    teacher_forcing = make_teacher_forcing(plain["task"].pop("teacher_forcing"), plain["model"])
     decode, valid_decode = make(plain["decode"]), make(plain["task"].pop("valid_decode"))
     data = build_data(plain)
     data.prepare_data()
@@ -91,11 +93,28 @@ def build(config: DictConfig) -> tuple[Seq2SeqTask, PairData]:
         optimizer=make(plain["optimizer"]),
         scheduler=make(plain["scheduler"]),
         valid_decode=valid_decode,
+        teacher_forcing=teacher_forcing,
         decode=decode,
         bleu=plain["metrics"]["bleu"],
         recipe={part: plain[part] for part in (*TARGETS, "name", "seed")},
     )
     return task, data
+
+
+def make_teacher_forcing(config: Any, model: dict) -> Schedule:
+    """The schedule, refused where the model cannot follow it."""
+    if not isinstance(config, dict):
+        raise DuetError(
+            f"task.teacher_forcing is a schedule, not {config!r}: write task.teacher_forcing.ratio={config}, or "
+            f"task/teacher_forcing=linear or inverse_sigmoid"
+        )
+    schedule = make(config)
+    if schedule.lowest < 1 and not hydra.utils.get_class(model["_target_"]).can_feed_itself:
+        raise DuetError(
+            f"task.teacher_forcing would be {schedule.lowest:g}, but {model['_target_'].rpartition('.')[2]} models see all "
+            f"target tokens at once, so it must be 1 for them; allowed below 1: model=rnn_…"
+        )
+    return schedule
 
 
 def respect_limits(data: PairData, model: Seq2Seq) -> None:

@@ -102,7 +102,7 @@ def _nearest(word: str, choices: Sequence[str]) -> str:
 
 def _keys(config: str) -> Iterator[str]:
     """Every option of a command's default config, with its dots."""
-    groups = r"(data|model|tokenizer|decode|optimizer|scheduler|experiment)=\w+"
+    groups = r"(data|model|tokenizer|task/teacher_forcing|decode|optimizer|scheduler|experiment)=\w+"
     for words in ([word for word in sys.argv[1:] if re.fullmatch(groups, word)], []):
         try:
             yield from _walk(compose(config, words), "")

@@ -13,7 +13,11 @@ FILES = {  # file -> where its options stand on the command line
     "data/text.yaml": "data.",
     "tokenizer/sentencepiece.yaml": "tokenizer.",
     "model/transformer_tiny.yaml": "model.",
+    "model/rnn_additive.yaml": "model.",
     "task/seq2seq.yaml": "task.",
+    "task/teacher_forcing/constant.yaml": "task.teacher_forcing.",
+    "task/teacher_forcing/linear.yaml": "task.teacher_forcing.",
+    "task/teacher_forcing/inverse_sigmoid.yaml": "task.teacher_forcing.",
     "optimizer/adam.yaml": "optimizer.",
     "scheduler/inverse_sqrt.yaml": "scheduler.",
     "scheduler/cosine.yaml": "scheduler.",
@@ -41,7 +45,8 @@ def _choices(name: str) -> str:
     folder = (cli.CONF / name).parent
     if folder == cli.CONF:
         return ""
-    return f" (`{folder.name}=` " + ", ".join(f"`{path.stem}`" for path in sorted(folder.glob("*.yaml"))) + ")"
+    group = folder.relative_to(cli.CONF).as_posix()
+    return f" (`{group}=` " + ", ".join(f"`{path.stem}`" for path in sorted(folder.glob("*.yaml"))) + ")"
 
 
 def _options(path: Path, prefix: str):

@@ -14,6 +14,7 @@ from data.batching import Batch
 from data.tokenizer import EOS, PAD, Tokenizer
 from model.base import Seq2Seq
 from tasks.decoding import Decode
+from tasks.forcing import Constant, Schedule
 from tasks.loss import smoothed_cross_entropy
 from tasks.metrics import quick_scores, scores
 
@@ -42,6 +43,7 @@ class Seq2SeqTask(lightning.LightningModule):
     optimizer, scheduler: factories, of the parameters and of the optimizer. valid_decode: the search during training;
     decode: the one of the test. bleu: options of `tasks.metrics.scores`. label_smoothing in [0, 1).
     compile: run the model's forward pass through `torch.compile`. log_every: optimizer steps between two points of a curve.
+    teacher_forcing: a schedule of `tasks.forcing`, of training (None: always 1); validation and test never differ from 1.
     recipe: the run's plain config, which goes into every checkpoint with the tokenizers.
 
     A batch's loss is a sum over its target tokens; gradients are divided by the tokens of the whole accumulation window
@@ -62,6 +64,7 @@ class Seq2SeqTask(lightning.LightningModule):
         label_smoothing: float = 0.1,
         compile: bool = False,
         log_every: int = 50,
+        teacher_forcing: Schedule | None = None,
         recipe: dict | None = None,
     ):
         super().__init__()
@@ -71,6 +74,7 @@ class Seq2SeqTask(lightning.LightningModule):
         self.make_optimizer, self.make_scheduler = optimizer, scheduler
         self.valid_decode, self.decode, self.bleu = valid_decode, decode, bleu
         self.label_smoothing, self.log_every, self.recipe = label_smoothing, log_every, recipe or {}
+        self.teacher_forcing = teacher_forcing or Constant()
         self.train_forward = torch.compile(model.forward, dynamic=True) if compile else model.forward
         self.train_scores: dict[str, float] = {}  # the latest point of the training curves
         self.hypotheses: dict[int, str] = {}  # of the evaluation going on, by place
@@ -81,7 +85,8 @@ class Seq2SeqTask(lightning.LightningModule):
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         real = batch.gold != PAD
-        hidden = self.train_forward(batch.src, batch.src_mask, batch.tgt).hidden
+        ratio = self.teacher_forcing(self.global_step)
+        hidden = self.train_forward(batch.src, batch.src_mask, batch.tgt, teacher_forcing=ratio).hidden
         loss, _ = smoothed_cross_entropy(self.model.project(hidden[real]), batch.gold[real], self.label_smoothing)
         tokens = real.sum()
         self.window.add(loss.detach(), tokens)
@@ -117,6 +122,8 @@ class Seq2SeqTask(lightning.LightningModule):
             "train/tokens_per_second": float(tokens) / self.curve.seconds(),
             "lr": self.trainer.optimizers[0].param_groups[0]["lr"],
         }
+        if self.teacher_forcing.lowest < 1:
+            self.train_scores["train/teacher_forcing"] = self.teacher_forcing(self.global_step)
         for logger in self.loggers:
             logger.log_metrics(self.train_scores, step=self.global_step)
         self.curve = _Sums()

@@ -2,6 +2,7 @@
 
 import torch
 
+from model.recurrent import Recurrent
 from model.transformer import Transformer
 
 VOCABULARY, PAD, BOS, EOS = 20, 0, 2, 3
@@ -10,6 +11,24 @@ TINY = dict(layers=2, channels=16, feed_forward=32, heads=2, dropout=0.1, max_po
 
 def _transformer(**options):
     return lambda: Transformer(VOCABULARY, VOCABULARY, **(TINY | options))
+
+
+TINY_RNN = dict(channels=12, embedding_channels=10, reach=2, dropout=0.1)
+ATTENTIONS = {
+    "none": dict(attention="none"),
+    "aligned": dict(attention="aligned"),
+    "dot": dict(attention="dot"),
+    "general": dict(attention="general"),
+    "additive": dict(attention="additive"),
+    "local_m": dict(attention="general", window="local_m"),
+    "local_p": dict(attention="general", window="local_p"),
+    "hard": dict(attention="dot", pick="hard"),
+    "hard local_p": dict(attention="additive", window="local_p", pick="hard"),
+}
+
+
+def recurrent(**options):
+    return lambda: Recurrent(VOCABULARY, VOCABULARY, **(TINY_RNN | options))
 
 
 VARIANTS = {
@@ -23,7 +42,13 @@ VARIANTS = {
     "gelu untied": _transformer(activation="gelu", tie="none"),
     "swiglu": _transformer(activation="swiglu", tie="decoder"),
     "deep encoder": _transformer(layers=3, decoder_layers=1),
+    **{f"{cell} {name}": recurrent(cell=cell, **options) for cell in ("lstm", "gru") for name, options in ATTENTIONS.items()},
+    "lstm deep bridge": recurrent(layers=3, merge="bridge", tie="none"),
+    "gru input feeding": recurrent(cell="gru", layers=2, input_feeding=True, tie="decoder"),
+    "lstm aligned input feeding": recurrent(attention="aligned", input_feeding=True, merge="bridge"),
 }
+RECURRENT = [name for name in VARIANTS if name.startswith(("lstm", "gru"))]
+BLIND = [name for name in RECURRENT if name.endswith("none")]  # without attention
 
 
 def make(name: str, seed: int = 0):

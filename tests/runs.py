@@ -15,18 +15,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 WORDS = [("one", "eins"), ("two", "zwei"), ("three", "drei"), ("four", "vier"), ("five", "fünf"), ("six", "sechs")]
 
-# a model that trains in a second, on the corpus of `write_corpus`
-TINY = [
+# models that train in a second, on the corpus of `write_corpus`
+SMALL = [
     "data=text",
     "data.source_column=en",
     "data.target_column=de",
     "data.max_tokens=200",
     "data.max_length=50",
     "tokenizer=characters",
-    "model.layers=1",
-    "model.channels=16",
-    "model.feed_forward=32",
-    "model.heads=2",
     "optimizer.lr=0.01",
     "scheduler.warmup=10",
     "decode=greedy",
@@ -34,6 +30,8 @@ TINY = [
     "callbacks.samples.images=false",
     "task.log_every=2",
 ]
+TINY = [*SMALL, "model.layers=1", "model.channels=16", "model.feed_forward=32", "model.heads=2"]
+TINY_RNN = [*SMALL, "model=rnn_additive", "model.channels=16", "model.embedding_channels=12", "model.reach=2"]
 
 
 def write_corpus(root: Path, *, train: int = 120, valid: int = 12) -> Path:
@@ -82,9 +80,9 @@ class Shell:
         text = self.capfd.readouterr()
         return Result(code, text.out, text.err)
 
-    def train(self, *words: str, data: Path | None = None) -> Result:
-        """train.py with the tiny model; the words come last and win."""
-        return self._run(train, "train", [*TINY, *([f"data.root={data}"] if data else []), *words])
+    def train(self, *words: str, data: Path | None = None, tiny: Sequence[str] = TINY) -> Result:
+        """train.py with a tiny model; the words come last and win."""
+        return self._run(train, "train", [*tiny, *([f"data.root={data}"] if data else []), *words])
 
     def train_as_it_is(self, *words: str) -> Result:
         return self._run(train, "train", words)

@@ -17,7 +17,8 @@ GIVEN = {  # parameters that are objects, given by tasks/build.py
     "data": {"tokenizers"},
 }
 GROUPS = ["callbacks", "data", "decode", "experiment", "metrics", "model", "optimizer"]
-GROUPS += ["scheduler", "task", "tokenizer", "trainer"]
+GROUPS += ["recipe", "scheduler", "task", "task/teacher_forcing", "tokenizer", "trainer"]
+DELTAS = ("experiment", "recipe")  # these change what stands elsewhere
 FILES = [(group, path.stem) for group in GROUPS for path in sorted((cli.CONF / group).glob("*.yaml"))]
 SIDES = ("tokenizer/source", "tokenizer/target")
 FILES += [(side, path.stem) for side in SIDES for path in sorted((cli.CONF / side).iterdir())]
@@ -32,6 +33,13 @@ def compose_train(overrides):
 def choose(group, name):
     plain = [] if group in ("data", "experiment") else ["data=text"]  # the built-in corpus brings an experiment
     return OmegaConf.to_container(compose_train([*plain, f"{group}={name}"]), resolve=True)
+
+
+def part_of(group, name):
+    part = choose(group, name)
+    for key in group.split("/"):
+        part = part[key]
+    return part
 
 
 def test_no_file_is_forgotten():
@@ -53,13 +61,9 @@ def nodes(value, path=""):
             yield from nodes(inner, f"{path}.{key}" if path else key)
 
 
-@pytest.mark.parametrize("group, name", [f for f in FILES if f[0] not in ("metrics", "experiment")])
+@pytest.mark.parametrize("group, name", [f for f in FILES if f[0] not in ("metrics", *DELTAS)])
 def test_yaml_and_signature_say_the_same(group, name):
-    config = choose(group, name)
-    part = config
-    for key in group.split("/"):
-        part = part[key]
-    for path, node in nodes(part):
+    for path, node in nodes(part_of(group, name)):
         target = hydra.utils.get_object(node["_target_"])
         if target.__module__.split(".")[0] not in ("data", "model", "tasks"):
             continue
@@ -71,18 +75,20 @@ def test_yaml_and_signature_say_the_same(group, name):
         assert not missing, (path, missing)
 
 
-WITH_DEFAULTS = [f for f in FILES if f[0] in ("decode", "scheduler", "task", "callbacks")]
+WITH_DEFAULTS = [f for f in FILES if f[0] in ("decode", "scheduler", "task", "task/teacher_forcing", "callbacks")]
+
+MODELS = [("model", "transformer_tiny"), ("model", "rnn_additive")]
 
 
-@pytest.mark.parametrize("group, name", [*WITH_DEFAULTS, ("model", "transformer_tiny"), ("data", "text")])
+@pytest.mark.parametrize("group, name", [*WITH_DEFAULTS, *MODELS, ("data", "text")])
 def test_yaml_and_signature_have_the_same_defaults(group, name):
-    for path, node in nodes(choose(group, name)[group]):
+    for path, node in nodes(part_of(group, name)):
         target = hydra.utils.get_object(node["_target_"])
         if target.__module__.split(".")[0] not in ("data", "model", "tasks"):
             continue
         for key, parameter in inspect.signature(target).parameters.items():
             known = key in node and parameter.default is not inspect.Parameter.empty
-            if known and key not in ("seed", "valid_decode", "steps"):
+            if known and key not in ("seed", "valid_decode", "teacher_forcing") and (group, key) != ("scheduler", "steps"):
                 assert node[key] == parameter.default, (path, key)
 
 
@@ -91,10 +97,10 @@ def test_models_can_be_made(name):
     assert make(choose("model", name)["model"], src_vocabulary=50, tgt_vocabulary=50).project
 
 
-@pytest.mark.parametrize("group", ["optimizer", "scheduler", "decode", "callbacks"])
+@pytest.mark.parametrize("group", ["optimizer", "scheduler", "decode", "callbacks", "task/teacher_forcing"])
 def test_parts_can_be_made(group):
     for name in (name for g, name in FILES if g == group):
-        for _, node in nodes(choose(group, name)[group]):
+        for _, node in nodes(part_of(group, name)):
             assert make(node)  # of optimizers and schedulers a factory: they need the parameters
 
 
@@ -109,7 +115,7 @@ def test_a_checkpoint_may_name_every_choice_of_its_parts():
 def test_every_option_has_a_comment_or_a_place_that_explains_it():
     for path in cli.CONF.rglob("*.yaml"):
         text = path.read_text(encoding="utf-8")
-        if "explained in" in text or path.parent.name in ("experiment", "source", "target"):
+        if "explained in" in text or path.parent.name in (*DELTAS, "source", "target"):
             continue
         for line in text.splitlines():
             key = re.match(r"^([a-z_]+): (.+)$", line)
@@ -124,6 +130,48 @@ def test_transformer_sizes():
         counts[name] = sum(p.numel() for p in model.parameters())
     assert counts["transformer_tiny"] == 2_349_568
     assert 7e6 < counts["transformer_small"] < 8e6 and 47e6 < counts["transformer_base"] < 49e6, counts
+
+
+RECURRENT = [name for group, name in FILES if group == "model" and name.startswith("rnn_")]
+
+
+def test_recurrent_models_are_as_large_as_the_transformer_they_are_compared_with():
+    assert set(RECURRENT) >= {
+        f"rnn_{x}" for x in ("none", "aligned", "dot", "general", "additive", "local_m", "local_p", "hard")
+    }
+    for name in RECURRENT:
+        model = make(choose("model", name)["model"], src_vocabulary=8000, tgt_vocabulary=8000)
+        size = sum(p.numel() for p in model.parameters())
+        assert abs(size / 2_349_568 - 1) < 0.15, (name, size)
+
+
+# words, then what is trained with: a recurrent model has its own recipe, under an experiment and with any data
+RECIPES = [
+    ([], {"optimizer.lr": 0.004, "model.layers": 2}),
+    (["model=rnn_dot"], "grammar_recurrent"),
+    (["experiment=multi30k", "model=rnn_additive"], "recurrent"),
+    (["data=tsv", "model=rnn_none"], "recurrent"),
+    (["data=tsv"], {"optimizer.lr": 0.003, "model.layers": 4}),
+    (["model=rnn_dot", "optimizer.lr=0.5"], {"optimizer.lr": 0.5}),
+    (["data=tsv", "model=rnn_dot", "optimizer=adamw"], "recurrent"),
+    (["recipe=transformer", "model=rnn_dot"], {"optimizer.lr": 0.004, "model.layers": 2}),
+]
+
+
+@pytest.mark.parametrize("words, expected", RECIPES)
+def test_every_kind_of_model_has_its_own_recipe(words, expected):
+    config = compose_train(words)
+    if isinstance(expected, str):
+        expected = leaves(OmegaConf.to_container(OmegaConf.load(cli.CONF / "recipe" / f"{expected}.yaml")))
+        assert "optimizer.lr" in expected
+    for key, value in expected.items():
+        assert OmegaConf.select(config, key) == value, key
+
+
+def leaves(value, path=""):
+    if not isinstance(value, dict):
+        return {path: value}
+    return {k: v for key, inner in value.items() for k, v in leaves(inner, f"{path}.{key}" if path else key).items()}
 
 
 VALUES = [  # as typed, what it means

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tasks import load
-from tests.runs import WORDS, command, write_corpus
+from tests.runs import TINY_RNN, WORDS, command, write_corpus
 
 
 def assert_mistake(done, *parts):
@@ -56,6 +56,12 @@ MISTAKES = {
     "not an override": (None, ["model.dropout"], ["model.dropout", "key=value"]),
     "beam size": (None, ["decode=beam", "decode.size=0"], ["decode.size must be at least 1, not 0"]),
     "label smoothing": (None, ["task.label_smoothing=1.5"], ["label_smoothing must be", "1.5"]),
+    "a Transformer that feeds itself": (None, ["task.teacher_forcing.ratio=0.5"], ["task.teacher_forcing would be 0.5", "Transformer", "must be 1", "rnn_"]),
+    "a Transformer that comes to feed itself": (None, ["task/teacher_forcing=inverse_sigmoid"], ["would be 0", "Transformer"]),
+    "a number for a schedule": (None, ["task.teacher_forcing=0.5"], ["is a schedule, not 0.5", "task.teacher_forcing.ratio=0.5"]),
+    "teacher forcing": (None, ["task.teacher_forcing.ratio=2"], ["task.teacher_forcing.ratio is a probability", "2"]),
+    "unknown schedule": (None, ["task/teacher_forcing=cosine"], ["'cosine'", "inverse_sigmoid"]),
+    "unknown option of a schedule": (None, ["task/teacher_forcing=linear", "task.teacher_forcing.step=3"], ["did you mean 'task.teacher_forcing.steps'"]),
     "dropout": (None, ["model.dropout=1.5"], ["dropout must be", "1.5"]),
     "rows longer than a batch": (None, ["data.max_tokens=20"], ["data.max_tokens is 20", "data.max_length=50"]),
     "BLEU tokenizer": (None, ["metrics.bleu.tokenize=moses"], ["metrics.bleu.tokenize", "'moses'", "13a"]),
@@ -81,6 +87,21 @@ def test_a_mistake_in_training_is_told_in_one_line(shell, tmp_path, case):
     assert_mistake(done, *parts)
     assert sorted(path for path in root.rglob("*")) == before
     assert not list(shell.folder.glob("runs/*/*/*")), "a run that never began leaves no folder"
+
+
+RECURRENT_MISTAKES = {
+    "unknown attention": (["model.attention=cosine"], ["attention must be one of none, aligned, dot, general, additive", "'cosine'"]),
+    "a window without attention": (["model.attention=none", "model.window=local_m"], ["attention=none has no score", "local_m"]),
+    "an option of the Transformer": (["model.heads=2"], ["unknown option 'model.heads'"]),
+    "tied but not shared": (["tokenizer.shared=false"], ["tie=all", "shared"]),
+}
+
+
+@pytest.mark.parametrize("case", RECURRENT_MISTAKES)
+def test_a_mistake_with_a_recurrent_model_is_told_in_one_line(shell, corpus, case):
+    words, parts = RECURRENT_MISTAKES[case]
+    assert_mistake(shell.train("trainer.max_steps=2", *words, data=corpus, tiny=TINY_RNN), *parts)
+    assert not list(shell.folder.glob("runs/*/*/*"))
 
 
 def test_debug_shows_the_traceback_too(shell, corpus):

@@ -13,7 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from data.batching import collate
 from tasks import load
-from tests.runs import ROOT, TINY, command
+from tests.runs import ROOT, TINY, TINY_RNN, command
 
 
 def curve(folder, tag):
@@ -97,14 +97,26 @@ RESUMES = {
 }
 
 
+SCHEDULED = ["task/teacher_forcing=linear", "task.teacher_forcing.steps=30"]
+
+
 @pytest.mark.parametrize("case", RESUMES)
 def test_a_resumed_run_goes_on_as_if_it_had_never_stopped(shell, corpus, case):
-    options = [*RESUMES[case], "callbacks.checkpoints.keep=99", "task.log_every=1"]
-    shell.train("trainer.max_steps=40", *options, data=corpus)
+    check_resuming(shell, corpus, RESUMES[case], TINY)
+
+
+def test_a_resumed_run_with_scheduled_sampling_goes_on_as_if_it_had_never_stopped(shell, corpus):
+    check_resuming(shell, corpus, [*SCHEDULED, "trainer.val_check_interval=9"], TINY_RNN)
+
+
+def check_resuming(shell, corpus, options, tiny):
+    options = [*options, "callbacks.checkpoints.keep=99", "task.log_every=1"]
+    shell.train("trainer.max_steps=40", *options, data=corpus, tiny=tiny)
     whole = shell.latest
     steps = sorted(int(p.stem.removeprefix("step_")) for p in (whole / "checkpoints").glob("step_*.ckpt"))
     for step in (steps[0], steps[len(steps) // 2]):
-        done = shell.train("trainer.max_steps=40", *options, f"resume={whole}/checkpoints/step_{step}.ckpt", data=corpus)
+        resume = f"resume={whole}/checkpoints/step_{step}.ckpt"
+        done = shell.train("trainer.max_steps=40", *options, resume, data=corpus, tiny=tiny)
         assert done.code == 0, done.err
         resumed = shell.latest
         assert resumed != whole
@@ -148,6 +160,51 @@ CHOICES = ["optimizer=adamw", "scheduler=constant", "trainer.precision=bf16-mixe
 def test_choices_of_training_run(shell, corpus, option):
     done = shell.train("trainer.max_steps=3", option, data=corpus)
     assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("option", [*CHOICES, "task.compile=true", "trainer.accumulate_grad_batches=2"])
+def test_choices_of_training_run_with_a_recurrent_model(shell, corpus, option):
+    done = shell.train("trainer.max_steps=3", option, data=corpus, tiny=TINY_RNN)
+    assert done.code == 0, done.err
+
+
+def test_teacher_forcing_is_a_curve_where_it_is_not_always_1(shell, corpus):
+    shell.train("trainer.max_steps=10", *SCHEDULED, "task.teacher_forcing.steps=5", data=corpus, tiny=TINY_RNN)
+    steps, ratios = zip(*curve(shell.latest, "train/teacher_forcing"))
+    assert steps == (2, 4, 6, 8, 10) and ratios == pytest.approx((0.6, 0.2, 0, 0, 0))
+    assert "train/teacher_forcing" in json.loads((shell.latest / "metrics.json").read_text())
+    shell.train("trainer.max_steps=4", data=corpus, tiny=TINY_RNN)
+    assert "train/teacher_forcing" not in json.loads((shell.latest / "metrics.json").read_text())
+
+
+def test_validation_is_always_teacher_forced(shell, corpus, monkeypatch):
+    from model.recurrent import Recurrent
+
+    seen, forward = set(), Recurrent.forward
+
+    def spy(self, *args, teacher_forcing=1.0, **options):
+        seen.add((self.training, teacher_forcing))
+        return forward(self, *args, teacher_forcing=teacher_forcing, **options)
+
+    monkeypatch.setattr(Recurrent, "forward", spy)
+    done = shell.train("trainer.max_steps=4", "task.teacher_forcing.ratio=0.25", data=corpus, tiny=TINY_RNN)
+    assert done.code == 0 and seen == {(True, 0.25), (False, 1.0)}
+
+
+@pytest.mark.parametrize("attention", ["none", "aligned", "additive"])
+def test_a_recurrent_run_from_training_to_pictures(shell, corpus, attention):
+    words = [f"model=rnn_{attention}", "callbacks.samples.images=true", "callbacks.samples.count=1"]
+    done = shell.train("trainer.max_steps=20", *words, data=corpus, tiny=TINY_RNN)
+    assert done.code == 0, done.err
+    run, pictures = shell.latest, {"cross_1.png"} if attention != "none" else set()
+    assert run.parent.name == f"rnn_{attention}"
+    assert {p.name for p in run.glob("heatmaps/*")} == pictures
+    assert ("heatmaps" in done.out) == bool(pictures)
+    done = shell.evaluate(f"ckpt={run}/checkpoints/best.ckpt", "decode=beam", "heatmaps=1", "out=out")
+    assert done.code == 0, done.err
+    assert {p.name for p in shell.folder.glob("out/heatmaps/*")} == pictures
+    assert ("no attention" in done.out) == (not pictures)
+    assert load(run / "checkpoints/best.ckpt").translate(["one two", ""])[1] == ""
 
 
 def gradients(rows, cuts, monkeypatch):
