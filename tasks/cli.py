@@ -67,12 +67,17 @@ def _debug() -> bool:
 
 
 def check_experiment(words: Sequence[str]) -> None:
-    """The experiment is optional to Hydra, so that it would pass over one that is not there."""
+    """The experiment is optional to Hydra, so that it would pass over one that is not there.
+
+    (It is looked for by the name of the data, and one that chooses its data itself cannot be found so.)
+    """
     there = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
     for word in words:
         for name in word.partition("=")[2].split(",") if word.startswith("experiment=") else []:
             if name not in there:
                 raise DuetError(f"unknown experiment {name!r}{_nearest(name, there)}; allowed: {', '.join(there)}")
+    if "data=multi30k" in words and not any(word.startswith("experiment=") for word in words):
+        raise DuetError("data=multi30k comes with its experiment: write experiment=multi30k instead")
 
 
 def _missing(error: MissingConfigException) -> str:

@@ -50,6 +50,7 @@ MISTAKES = {
     "unknown option on top": (None, ["sead=2"], ["'sead'", "did you mean 'seed'"]),
     "unknown trainer option": (None, ["trainer.max_step=2"], ["'trainer.max_step'", "did you mean 'trainer.max_steps'"]),
     "unknown experiment": (None, ["experiment=multi31k"], ["unknown experiment 'multi31k'", "did you mean 'multi30k'", "grammar"]),
+    "data of an experiment": (None, ["data=multi30k"], ["write experiment=multi30k"]),
     "unknown model": (None, ["model=transformer_huge"], ["'transformer_huge'", "transformer_tiny"]),
     "unknown decode": (None, ["decode=bean"], ["'bean'", "did you mean 'beam'", "greedy"]),
     "unknown group": (None, ["modle=transformer_tiny"], ["'modle'"]),
