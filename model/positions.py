@@ -75,7 +75,7 @@ class Rotary(Positions):
     def __init__(self, channels: int, heads: int, *, max_positions: int, causal: bool):
         super().__init__()
         size = channels // heads
-        if size % 2:
+        if size % 2 and channels % heads == 0:  # heads that do not divide are told by the attention
             raise ValueError(f"rotary positions need an even number of channels a head, not {size}")
         rates = torch.exp(torch.arange(size // 2) * (-2 * math.log(10_000) / size))
         self.register_buffer("rates", rates, persistent=False)  # (D/2,)

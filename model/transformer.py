@@ -165,7 +165,7 @@ class Transformer(Seq2Seq):
         feed_forward: int = 256,
         heads: int = 4,
         norm: str = "pre",
-        positions: str = "sinusoidal",
+        positions: str = "rotary",
         activation: str = "relu",
         tie: str = "all",
         window: int | None = None,

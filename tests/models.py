@@ -32,10 +32,10 @@ def recurrent(**options):
 
 
 VARIANTS = {
-    "pre": _transformer(),
+    "pre": _transformer(),  # rotary positions
     "post": _transformer(norm="post"),
     "learned": _transformer(positions="learned"),
-    "rotary": _transformer(positions="rotary"),
+    "sinusoidal": _transformer(positions="sinusoidal"),
     "relative": _transformer(positions="relative"),
     "window": _transformer(window=2),
     "relative window post": _transformer(positions="relative", window=1, norm="post"),

@@ -167,7 +167,7 @@ def test_a_window_hides_what_is_outside_it():
         (dict(layers=0), "layers must be at least 1"),
         (dict(dropout=1.0), "dropout must be at least 0 and below 1"),
         (dict(channels=6, heads=2, positions="rotary"), "rotary positions need an even number"),
-        (dict(channels=15, heads=1), "sinusoidal positions need an even number"),
+        (dict(channels=15, heads=1, positions="sinusoidal"), "sinusoidal positions need an even number"),
         (dict(tgt_vocabulary=21), "tie=all needs one shared vocabulary"),
     ],
 )

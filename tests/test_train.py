@@ -256,7 +256,7 @@ def test_accumulated_batches_make_the_step_of_the_big_batch(monkeypatch):
 
 def test_a_trained_model_translates(shell, corpus):
     done = shell.train("trainer.max_steps=400", "trainer.val_check_interval=400", "model.layers=2", "model.channels=32",
-                       "model.dropout=0.0", "optimizer.lr=0.005", data=corpus)  # fmt: skip
+                       "model.dropout=0.0", "model.positions=sinusoidal", "optimizer.lr=0.005", data=corpus)  # fmt: skip
     assert done.code == 0, done.err
     model = load(shell.latest / "checkpoints/best.ckpt")
     assert model.translate(["two one", "", "  ", "five"]) == ["zwei eins", "", "", "fünf"]
