@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.runs import Shell, write_corpus
+from tests.runs import TINY, Run, Shell, command, write_corpus
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -19,6 +19,16 @@ def one_thread():
 def corpus(tmp_path_factory) -> Path:
     """A small corpus in plain text."""
     return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="session")
+def small_run(tmp_path_factory, corpus) -> Run:
+    """A short training of the tiny model."""
+    folder = tmp_path_factory.mktemp("small_run")
+    words = [*TINY, f"data.root={corpus}", "trainer.max_steps=60", "trainer.val_check_interval=20", "hydra.run.dir=run"]
+    done = command("train.py", *words, cwd=folder)
+    assert done.code == 0, done.err
+    return Run(folder / "run", corpus)
 
 
 @pytest.fixture

@@ -49,6 +49,17 @@ def write_corpus(root: Path, *, train: int = 120, valid: int = 12) -> Path:
     return root
 
 
+class Run(NamedTuple):
+    """A run that is over."""
+
+    folder: Path
+    corpus: Path
+
+    @property
+    def ckpt(self) -> Path:
+        return self.folder / "checkpoints" / "best.ckpt"
+
+
 class Result(NamedTuple):
     code: int
     out: str
