@@ -28,6 +28,7 @@ from tasks.quiet import quiet
 from tasks.seq2seq import Seq2SeqTask
 from tasks.stopwatch import Stopwatch
 
+SWEEP = {"-m", "--multirun"}
 jobs: list[list[str]] = []  # the overrides of each job
 failures: list[tuple[list[str], Exception]] = []  # the overrides of each job that failed, and why
 
@@ -199,12 +200,14 @@ def told(failed: list[tuple[list[str], Exception]]) -> str:
 
 
 def main() -> None:
-    sys.argv[1:] = cli.readable(sys.argv[1:])
-    cli.check_experiment(sys.argv[1:])
+    sweep = sorted(SWEEP & set(sys.argv[1:]))
+    words = [word for word in sys.argv[1:] if word not in SWEEP]
+    sys.argv[1:] = sweep + cli.readable(words)  # argparse wants it before or after all overrides, not among them
+    cli.check_experiment(words)
     jobs.clear()
     failures.clear()
     job()
-    if failures and not {"-m", "--multirun"} & set(sys.argv):
+    if failures and not sweep:
         raise failures[0][1]
     if failures:
         raise DuetError(told(failures))

@@ -27,6 +27,10 @@ from tasks.metrics import is_chinese
 Link = tuple[int, int]
 """(source word, target word), both from 0."""
 
+class NoAttention(DuetError):
+    """A model without cross-attention."""
+
+
 # Words and the tokens that they are made of
 
 UNITS = ("blank", "character")
@@ -267,7 +271,6 @@ def attention(
     """Each sentence of a split that has text on both sides, the longest first.
 
     decode: None feeds the reference; a search feeds what it finds, and the words are those of its text.
-    DuetError for a model without cross-attention.
     """
     device = next(model.parameters()).device
     for batch in data.loader(split, batch_size=batch_size):
@@ -276,7 +279,7 @@ def attention(
             batch = _with_output(model, decode, batch)
         weights = model(batch.src, batch.src_mask, batch.tgt, need_weights=True).attention.get("cross")
         if weights is None:
-            raise DuetError("the model has no cross-attention, so no alignment can be read off it")
+            raise NoAttention("the model has no cross-attention, so no alignment can be read off it")
         for row, place in enumerate(batch.index.tolist()):
             src, gold = (ids[ids != PAD].tolist() for ids in (batch.src[row], batch.gold[row]))
             source, target = texts.sources[place], texts.references[place]

@@ -111,11 +111,12 @@ def writable(folder: Path) -> Path:
 # The work
 
 
-def evaluate(subject: Subject, out: Path, *, reuse: bool = False) -> Outcome:
+def evaluate(subject: Subject, out: Path, *, reuse: bool = False, must_align: bool = True) -> Outcome:
     """Translates and scores; writes metrics.json, hypotheses.txt and, where asked for, alignment.txt into `out`.
 
     reuse: takes the hypotheses that lie in `out` if they were made with the same checkpoint, sentences, search and code, so
     that they would come out the same. Scores are computed anew all the same.
+    must_align: whether a model without attention is a mistake where alignment is asked for (DuetError), or just has none.
     """
     config = subject.config
     origin = origin_of(subject)
@@ -134,7 +135,11 @@ def evaluate(subject: Subject, out: Path, *, reuse: bool = False) -> Outcome:
         "ckpt": str(subject.ckpt),
     }
     if config.alignment.write or config.alignment.search:
-        result["alignment"] = write_alignment(subject, out)
+        try:
+            result["alignment"] = write_alignment(subject, out)
+        except alignment.NoAttention:
+            if must_align:
+                raise
     write_text(out / "hypotheses.txt", as_lines(hypotheses))
     write_json(out / "metrics.json", result | {"origin": origin | {"hypotheses": digest(hypotheses)}})
     return Outcome(result, hypotheses, out, before is not None)
@@ -241,15 +246,14 @@ def write_alignment(subject: Subject, out: Path) -> dict:
     if options["search"] and golds is None:
         raise DuetError("alignment.search needs gold alignments: give alignment.gold=FILE")
     subject.model.model.to(subject.config.device)
-    sentences = list(read_attention(subject, texts)) if options["search"] else read_attention(subject, texts)
     chosen = {name: options[name] for name in ("layer", "head", "shift")}
-    found = alignment.align(sentences, len(texts.sources), **chosen)
+    found = alignment.align(read_attention(subject, texts), len(texts.sources), **chosen)
     write_text(out / "alignment.txt", as_lines(map(alignment.pharaoh, found)))
     result = {"of": options["of"], **chosen, "units": list(texts.units)}
     if golds is not None:
         result |= sum((alignment.compare(*pair) for pair in zip(found, golds)), alignment.Counts()).scores()
     if options["search"]:
-        result["search"] = alignment.search(sentences, golds)
+        result["search"] = alignment.search(read_attention(subject, texts), golds)
     return result
 
 

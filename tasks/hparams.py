@@ -45,8 +45,6 @@ class HParams(Callback):
     def on_train_start(self, trainer: Trainer, task: LightningModule) -> None:
         _, start, _ = hparams(self.values, {})
         self._write(trainer, start)
-        for logger in trainer.loggers:
-            logger.hparams.update(self.values)  # for hparams.yaml
 
     def on_train_end(self, trainer: Trainer, task: LightningModule) -> None:
         _, _, end = hparams({}, {})
