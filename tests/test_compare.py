@@ -12,7 +12,7 @@ from tasks.evaluation import evaluate
 from tests.browser import browser, visit
 from tests.runs import write_corpus
 
-QUICK = ["bootstrap=100", "randomization=100", "decode=greedy"]
+QUICK = ["bootstrap=100", "randomization=100", "heatmaps=0", "decode=greedy"]
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def report_of(folder):
 
 
 def test_an_experiment_in_one_command(shell, experiment):
-    done = shell.compare(str(experiment), "heatmaps=2", "examples=4", *QUICK)
+    done = shell.compare(str(experiment), *QUICK, "heatmaps=2", "examples=4")
     assert done.code == 0, done.err
     folder = experiment / "compare" / "test-greedy"
     report = report_of(folder)
@@ -68,7 +68,7 @@ def test_the_scores_are_those_of_evaluate(shell, small_sweep):
         shutil.copy(small_sweep.run(heads).ckpt, shell.folder / f"{heads}.ckpt")
         done = shell.evaluate(f"ckpt={heads}.ckpt", "decode=beam", f"out=evaluated/{heads}")
         assert done.code == 0, done.err
-    done = shell.compare("2.ckpt", "4.ckpt", "out=compared", *QUICK[:2])
+    done = shell.compare("2.ckpt", "4.ckpt", "out=compared", *QUICK[:3])
     assert done.code == 0, done.err
     for model in report_of(shell.folder / "compared")["models"]:
         alone = shell.folder / "evaluated" / model["name"]
@@ -94,7 +94,7 @@ def other_weights(experiment, corpus):
 
 def other_lines(experiment, corpus):
     path = hypotheses_of(experiment)
-    path.write_text(path.read_text().replace("eins", "zwei"))
+    path.write_text("".join(line + "\n" for line in ["something else", *path.read_text().splitlines()[1:]]))
     return []
 
 
@@ -135,9 +135,11 @@ def test_a_translation_is_used_again_only_if_it_would_be_the_same(shell, experim
     assert not evaluated().reused
     make, good = CHANGES[change]
     words = make(experiment, corpus)
-    second, fresh = evaluated(*words), evaluated(*words, "reuse=false")
-    assert second.reused is good and not fresh.reused
-    assert second.hypotheses == fresh.hypotheses and second.result["bleu"] == fresh.result["bleu"]
+    second = evaluated(*words)
+    assert second.reused is good
+    if good:
+        fresh = evaluated(*words, "reuse=false")
+        assert second.hypotheses == fresh.hypotheses and second.result["bleu"] == fresh.result["bleu"]
 
 
 def test_steps_of_a_run_beside_its_best(shell, experiment):
@@ -154,13 +156,12 @@ def test_steps_of_a_run_beside_its_best(shell, experiment):
 
 
 def test_the_same_model_twice_differs_in_nothing(shell, experiment):
-    done = shell.compare(str(experiment), "all=true", "limit=7", "out=out", *QUICK)
+    done = shell.compare(str(experiment), "all=true", "limit=7", "out=out", "baseline=four", *QUICK)
     assert done.code == 0, done.err
     report = report_of(shell.folder / "out")
     names = [model["name"] for model in report["models"]]
     assert sorted(names) == ["four", "two/2026-01-01_10-00-00", "two/2026-01-02_10-00-00"] and report["sentences"] == 7
-    done = shell.compare(str(experiment), "all=true", "limit=7", "out=out", "baseline=four", *QUICK)
-    tests = [t for t in report_of(shell.folder / "out")["significance"]["tests"] if t["name"] == "two/2026-01-01_10-00-00"]
+    tests = [t for t in report["significance"]["tests"] if t["name"] == "two/2026-01-01_10-00-00"]
     assert [(t["difference"], t["p_bootstrap"], t["p_randomization"]) for t in tests] == [(0.0, 1.0, 1.0)] * 2
 
 
@@ -182,7 +183,7 @@ def test_each_may_search_as_its_run_did(shell, experiment):
     content = torch.load(path, weights_only=True)
     content["duet"]["config"]["decode"] = {"_target_": "tasks.decoding.Beam", "size": 2}
     torch.save(content, path)
-    done = shell.compare(str(experiment), *QUICK[:2], "decode=checkpoint", "out=out")
+    done = shell.compare(str(experiment), *QUICK[:3], "decode=checkpoint", "out=out")
     assert done.code == 0, done.err
     decode = report_of(shell.folder / "out")["decode"]
     assert "two: beam (size 2)" in decode and "four: greedy" in decode
@@ -242,7 +243,7 @@ MISTAKES = {  # what is made beside a.ckpt, words, what the error line says
     "few resamples": (None, ["a.ckpt", "bootstrap=10"], ["bootstrap is 10", "from 100 on"]),
     "no number": (None, ["a.ckpt", "examples=few"], ["examples is few"]),
     "no answer": (None, ["a.ckpt", "all=maybe"], ["all is maybe", "true or false"]),
-    "no such layer": (None, ["a.ckpt", "layers=[9]", *QUICK], ["no such layer"]),
+    "no such layer": (None, ["a.ckpt", *QUICK, "layers=[9]", "heatmaps=1"], ["no such layer"]),
     "not writable": (None, ["a.ckpt", "out=/proc/x", *QUICK], ["/proc/x"]),
     "a flag": (None, ["a.ckpt", "--fast"], ["--fast"]),
 }
@@ -310,7 +311,7 @@ def test_a_model_without_attention_has_no_alignment_and_no_heatmap(shell, experi
 
     monkeypatch.setattr(compare, "read", read_blind)
     (shell.folder / "gold.txt").write_text("0-0\n" * 12)
-    done = shell.compare(str(experiment), "alignment.gold=gold.txt", "alignment.write=true", "heatmaps=1", "out=out", *QUICK)
+    done = shell.compare(str(experiment), "alignment.gold=gold.txt", "alignment.write=true", "out=out", *QUICK, "heatmaps=1")
     assert done.code == 0, done.err
     models = {model["name"]: model for model in report_of(shell.folder / "out")["models"]}
     assert "alignment" not in models["two"] and "aer" in models["four"]["alignment"]
