@@ -7,13 +7,14 @@ import errno
 import os
 import re
 import sys
-import time
+import traceback
 from pathlib import Path
 
 import hydra
 import lightning
 import torch
 from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from lightning.pytorch.loggers import TensorBoardLogger
 from omegaconf import DictConfig, OmegaConf
 
@@ -22,15 +23,20 @@ from data.module import PairData
 from tasks.allocator import keep_memory
 from tasks.build import build, make, read_checkpoint
 from tasks.checkpoints import StopOnSignal
+from tasks.hparams import HParams, settings
 from tasks.quiet import quiet
 from tasks.seq2seq import Seq2SeqTask
+from tasks.stopwatch import Stopwatch
 
-failures: list[tuple[str, Exception]] = []  # the overrides of each job that failed, and why
+SWEEP = {"-m", "--multirun"}
+jobs: list[list[str]] = []  # the overrides of each job
+failures: list[tuple[list[str], Exception]] = []  # the overrides of each job that failed, and why
 
 
 @hydra.main(config_path=str(cli.CONF), config_name="train", version_base="1.3")
 def job(config: DictConfig) -> None:
     """One run. What goes wrong is kept for `main`: raised here, it would end a sweep's other jobs."""
+    jobs.append(list(HydraConfig.get().overrides.task))
     try:
         folder = claim(Path(HydraConfig.get().runtime.output_dir))
         try:
@@ -39,7 +45,9 @@ def job(config: DictConfig) -> None:
         finally:
             forget(folder)
     except Exception as error:
-        failures.append((" ".join(HydraConfig.get().overrides.task), error))
+        failures.append((jobs[-1], error))
+        if HydraConfig.get().mode == RunMode.MULTIRUN:
+            print(f"\nthis job failed: {cli.explain(error, 'train') or repr(error)}", flush=True)
 
 
 def train(config: DictConfig, folder: Path) -> None:
@@ -52,17 +60,17 @@ def train(config: DictConfig, folder: Path) -> None:
         read_checkpoint(config.resume)  # a wrong one is told before anything is read or built
     lightning.seed_everything(config.seed, workers=True, verbose=False)
     task, data = build(config)
-    checkpoints, stop = make(OmegaConf.to_container(config.callbacks.checkpoints)), StopOnSignal()
-    trainer = make_trainer(config, folder, [checkpoints, stop])
+    checkpoints, stop, watch = make(OmegaConf.to_container(config.callbacks.checkpoints)), StopOnSignal(), Stopwatch()
+    known = HParams(settings(config, model=HydraConfig.get().runtime.choices.model, parameters=count(task.model)))
+    trainer = make_trainer(config, folder, [checkpoints, stop, watch, known])
     if trainer.is_global_zero:
         point_latest(folder)
         print(f"{config.name}: {count(task.model):,} parameters, {trainer.accelerator.__class__.__name__}, writing to {folder}")
-    began = time.perf_counter()
     trainer.fit(task, datamodule=data, ckpt_path=config.resume, weights_only=True)
     summary = {
         "steps": trainer.global_step,
         "epochs": trainer.current_epoch,
-        "seconds": time.perf_counter() - began,
+        **watch.read(),
         "parameters": count(task.model),
         "best_step": checkpoints.best_step,
         **checkpoints.scores,
@@ -178,16 +186,34 @@ def point_latest(folder: Path) -> None:
             raise
 
 
+def told(failed: list[tuple[list[str], Exception]]) -> str:
+    """One line for the jobs of a sweep that failed: what each had that not all had, and why it failed. Faults of ours leave a
+    traceback before it.
+    """
+    parts = []
+    for overrides, error in failed:
+        own = [word for word in overrides if any(word not in others for others in jobs)]
+        reason = cli.explain(error, "train")
+        if reason is None:
+            traceback.print_exception(error)
+        parts.append(f"{' '.join(own or overrides)}: {reason or repr(error)}")
+    number = f"{len(failed)} of {len(jobs)} jobs failed"
+    others = ", the others are done" if len(failed) < len(jobs) else ""
+    return f"{number}{others}: {'; '.join(parts)}"
+
+
 def main() -> None:
-    sys.argv[1:] = cli.readable(sys.argv[1:])
-    cli.check_experiment(sys.argv[1:])
+    sweep = sorted(SWEEP & set(sys.argv[1:]))
+    words = [word for word in sys.argv[1:] if word not in SWEEP]
+    sys.argv[1:] = sweep + cli.readable(words)  # argparse wants it before or after all overrides, not among them
+    cli.check_experiment(words)
+    jobs.clear()
     failures.clear()
     job()
-    if failures and not {"-m", "--multirun"} & set(sys.argv):
+    if failures and not sweep:
         raise failures[0][1]
     if failures:
-        told = "; ".join(f"{overrides}: {cli.explain(error, 'train') or repr(error)}" for overrides, error in failures)
-        raise DuetError(f"{len(failures)} of the jobs failed, the others are done: {told}")
+        raise DuetError(told(failures))
 
 
 if __name__ == "__main__":

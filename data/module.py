@@ -155,6 +155,12 @@ class PairData(lightning.LightningDataModule):
         """Target text of an evaluation split, in file order."""
         return [pair.tgt for pair in self._pairs(split)]
 
+    def alignments(self, split: str) -> list[tuple[tuple[int, int], ...]] | None:
+        """The gold word alignment of each pair of a split's file; None where its source has none."""
+        file = self._file(split)
+        known = getattr(self._open(file), "alignments", None) if file is not None else None
+        return known() if known is not None else None
+
     def add_split(self, name: str, pairs: Iterable[Pair]) -> None:
         """Makes `pairs` the evaluation split `name`."""
         self._texts[name] = list(pairs)

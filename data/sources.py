@@ -333,3 +333,10 @@ class BuiltIn:
 
         source, target = self.places
         return (Pair(pair[source], pair[target]) for pair in Grammar(self.file, seed=self.seed))
+
+    def alignments(self) -> list[tuple[tuple[int, int], ...]]:
+        """The gold word alignment of each pair: (source word, target word) from 0, words split at blanks."""
+        from data.grammar import Grammar
+
+        pairs = Grammar(self.file, seed=self.seed).alignments()
+        return [tuple(sorted((link[self.places[0]], link[self.places[1]]) for link in pair)) for pair in pairs]

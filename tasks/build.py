@@ -152,7 +152,11 @@ def load(path: str | Path) -> Translator:
 
     Raises DuetError for a file that is missing, damaged, not ours, or names anything but Duet's own parts.
     """
-    checkpoint = read_checkpoint(path)
+    return revive(read_checkpoint(path), path)
+
+
+def revive(checkpoint: dict, path: str | Path) -> Translator:
+    """The translator of a checkpoint that `read_checkpoint` has checked; path: to name it in errors."""
     ours, config = checkpoint["duet"], checkpoint["duet"]["config"]
     source, target = _tokenizers(ours, path)
     model = build_model(config, source, target)

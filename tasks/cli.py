@@ -169,8 +169,12 @@ def offer(config: dict) -> None:
         ConfigStore.instance().store(group=group, name="checkpoint", node=config[group])
 
 
-def write_json(path: Path, values: dict) -> None:
+def write_text(path: Path, text: str) -> None:
     """All at once: a reader never sees half a file."""
     unfinished = path.with_name(f".{path.name}.part")
-    unfinished.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    unfinished.write_text(text, encoding="utf-8", newline="\n")
     os.replace(unfinished, path)
+
+
+def write_json(path: Path, values: dict) -> None:
+    write_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")

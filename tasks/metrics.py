@@ -16,13 +16,16 @@ def is_chinese(lines: Sequence[str]) -> bool:
     return sum("CJK" in unicodedata.name(char, "") for char in letters) > len(letters) / 2
 
 
-def bleu_for(references: Sequence[str], *, tokenize: str = "auto", lowercase: bool = False) -> BLEU:
-    """sacreBLEU's BLEU; tokenize=auto is `char` for Chinese references and `13a` for others."""
+def tokenizer_for(references: Sequence[str], tokenize: str = "auto") -> str:
+    """The name of sacreBLEU's tokenizer; auto is `char` for Chinese references and `13a` for others."""
     if tokenize not in TOKENIZE:
         raise DuetError(f"metrics.bleu.tokenize is {tokenize!r}: choose {', '.join(TOKENIZE)}")
-    if tokenize == "auto":
-        tokenize = "char" if is_chinese(references) else "13a"
-    return BLEU(tokenize=tokenize, lowercase=lowercase)
+    return ("char" if is_chinese(references) else "13a") if tokenize == "auto" else tokenize
+
+
+def bleu_for(references: Sequence[str], *, tokenize: str = "auto", lowercase: bool = False) -> BLEU:
+    """sacreBLEU's BLEU, with `tokenizer_for` these references."""
+    return BLEU(tokenize=tokenizer_for(references, tokenize), lowercase=lowercase)
 
 
 def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:

@@ -27,6 +27,8 @@ FILES = {  # file -> where its options stand on the command line
     "callbacks/default.yaml": "callbacks.",
     "trainer/default.yaml": "trainer.",
     "evaluate.yaml": "",
+    "alignment/default.yaml": "alignment.",
+    "compare.yaml": "",
 }
 LINE = re.compile(r"^(?P<indent> *)(?P<key>\w+):\s*(?P<value>[^#]*?)\s*(?:# *(?P<note>.*))?$")
 

@@ -76,6 +76,7 @@ class Look:
     """One sentence, what a model makes of it, and its attention while it does.
 
     attention: "encoder" | "decoder" | "cross" -> (layers, H, T, S). Row t of "cross" belongs to the token it predicts.
+    place: of the sentence in its file, on which a random search depends.
     """
 
     def __init__(
@@ -86,9 +87,10 @@ class Look:
         tgt_tokenizer: Tokenizer,
         decode: Decode,
         max_source: int | None,
+        place: int = 0,
     ):
         device = next(model.parameters()).device
-        batch = collate([(src_tokenizer.encode(source)[:max_source], [])], [0])
+        batch = collate([(src_tokenizer.encode(source)[:max_source], [])], [place])
         batch = Batch(*(part.to(device) for part in batch))
         gold = decode(model, batch.src, batch.src_mask, batch.index).tokens[0, 0]
         gold = gold[gold != PAD]

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.runs import Shell, write_corpus
+from tests.runs import TINY, Run, Shell, Sweep, command, write_corpus
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -19,6 +19,22 @@ def one_thread():
 def corpus(tmp_path_factory) -> Path:
     """A small corpus in plain text."""
     return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="session")
+def small_sweep(tmp_path_factory, corpus) -> Sweep:
+    """Short trainings of the tiny model."""
+    folder = tmp_path_factory.mktemp("small_sweep")
+    common = [word for word in TINY if not word.startswith("model.heads")]
+    words = [*common, f"data.root={corpus}", "trainer.max_steps=60", "trainer.val_check_interval=20"]
+    done = command("train.py", "-m", "model.heads=2,3,4", *words, cwd=folder)
+    return Sweep(done, folder / "runs" / "text" / "transformer_tiny", corpus)
+
+
+@pytest.fixture(scope="session")
+def small_run(small_sweep) -> Run:
+    """A run that is over."""
+    return small_sweep.run(2)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import evaluate
 import train
-from tasks import cli
+from tasks import cli, compare
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -47,13 +47,36 @@ def write_corpus(root: Path, *, train: int = 120, valid: int = 12) -> Path:
     return root
 
 
+class Run(NamedTuple):
+    """A run that is over."""
+
+    folder: Path
+    corpus: Path
+
+    @property
+    def ckpt(self) -> Path:
+        return self.folder / "checkpoints" / "best.ckpt"
+
+
+class Sweep(NamedTuple):
+    """Three jobs of one command with 2, 3 and 4 heads; the one in the middle failed, since 3 does not divide the channels."""
+
+    done: "Result"
+    folder: Path  # of the runs that finished
+    corpus: Path
+
+    def run(self, heads: int) -> Run:
+        runs = [path.parent for path in sorted(self.folder.glob("*/config.yaml")) if f"heads: {heads}\n" in path.read_text()]
+        return Run(runs[0], self.corpus)
+
+
 class Result(NamedTuple):
     code: int
     out: str
     err: str
 
 
-def command(script: str, *words: str, cwd: Path, env: dict | None = None, timeout: float = 240) -> Result:
+def command(script: str, *words: str, cwd: Path, env: dict | None = None, timeout: float = 900) -> Result:
     """Runs a command of the project as a user would, in a process of its own, from another folder."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "DUET_CACHE": str(cwd / ".cache")} | (env or {})
     environment.pop("DUET_RUN", None)
@@ -89,6 +112,9 @@ class Shell:
 
     def evaluate(self, *words: str) -> Result:
         return self._run(evaluate, "evaluate", words)
+
+    def compare(self, *words: str) -> Result:
+        return self._run(compare, "compare", words)
 
     @property
     def latest(self) -> Path:

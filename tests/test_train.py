@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -301,3 +302,35 @@ def test_a_signal_ends_a_run_with_its_last_step_saved(tmp_path, corpus):
     assert (tmp_path / "run" / "checkpoints" / f"step_{steps}.ckpt").is_file() and steps > 0
     last = torch.load(tmp_path / "run/checkpoints/last.ckpt", weights_only=True)
     assert last["global_step"] == steps
+
+
+def test_a_job_that_fails_in_a_sweep_is_named_and_the_others_are_done(small_sweep):
+    done = small_sweep.done
+    assert done.code == 2 and done.err.splitlines()[-1] == (
+        "error: 1 of 3 jobs failed, the others are done: model.heads=3:"
+        " channels must be divisible by heads, but 16 channels are not by 3 heads"
+    ), done.err
+    assert "Traceback" not in done.err and "this job failed: channels must be" in done.out
+    folders = [path for path in small_sweep.folder.iterdir() if path.is_dir()]
+    assert len(folders) == 2, "a job that never began leaves no folder"
+    for heads in (2, 4):
+        run = small_sweep.run(heads).folder
+        assert json.loads((run / "metrics.json").read_text())["steps"] == 60 and (run / "checkpoints/best.ckpt").is_file()
+
+
+def test_a_sweep_without_a_failure_ends_with_0(shell, corpus):
+    done = shell.train("-m", "seed=1,2", "trainer.max_steps=2", "test=false", data=corpus)
+    assert done.code == 0, done.err
+    texts = [path.read_text() for path in shell.folder.glob("runs/text/transformer_tiny/*/config.yaml")]
+    assert sorted(re.search(r"^seed: (\d)$", text, re.MULTILINE)[1] for text in texts) == ["1", "2"]
+
+
+def test_a_fault_of_ours_in_a_sweep_shows_its_traceback_and_the_others_are_done(shell, corpus, monkeypatch):
+    import train
+
+    make_trainer = train.make_trainer
+    monkeypatch.setattr(train, "make_trainer", lambda config, *rest: 1 / 0 if config.seed == 2 else make_trainer(config, *rest))
+    done = shell.train("-m", "seed=1,2,3", "trainer.max_steps=2", "test=false", data=corpus)
+    assert done.code == 2 and "Traceback" in done.err
+    assert done.err.splitlines()[-1].startswith("error: 1 of 3 jobs failed, the others are done: seed=2: ZeroDivisionError")
+    assert len(list(shell.folder.glob("runs/text/transformer_tiny/*/metrics.json"))) == 2

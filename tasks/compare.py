@@ -1,0 +1,290 @@
+"""Compares models on the same sentences: python -m tasks.compare PATH... [overrides]. conf/compare.yaml lists what can be set.
+
+A PATH is the folder of a run, a folder that holds runs (of each model the newest finished one counts, with all=true every
+one), or a checkpoint. Results: a table, significance tests, and a report as compare.json, compare.md and compare.html.
+"""
+
+from tasks import cli  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from matplotlib.figure import Figure
+from omegaconf import DictConfig, OmegaConf
+
+from data.errors import DuetError
+from tasks import alignment, heatmap, page, plots, runs, systems
+from tasks.build import read_checkpoint, revive
+from tasks.evaluation import Outcome, Subject, decode_name, digest, evaluate, look, prepare, units_of, writable
+from tasks.hparams import leaves, settings
+from tasks.metrics import tokenizer_for
+from tasks.quiet import quiet
+
+
+class Candidate(NamedTuple):
+    """A model in a comparison."""
+
+    entry: runs.Entry
+    subject: Subject
+    training: dict  # steps, best_step, minutes, train_tokens_per_second
+    settings: dict
+
+
+def compare(candidates: list[Candidate], out: Path) -> dict:
+    """Evaluates all, and makes the report. Raises DuetError where they were not asked to translate the same."""
+    check_same([(candidate.entry.name, candidate.subject) for candidate in candidates])
+    config, first = candidates[0].subject.config, candidates[0].subject
+    baseline = config.baseline and candidates[runs.named(str(config.baseline), [c.entry for c in candidates])].entry.name
+    writable(out)
+    outcomes = {}
+    for candidate in candidates:
+        folder = result_folder(candidate, out)
+        outcomes[candidate.entry.name] = outcome = evaluate(candidate.subject, folder, reuse=config.reuse, must_align=False)
+        print(told(candidate.entry.name, outcome), flush=True)
+    ranked = sorted(candidates, key=lambda c: -outcomes[c.entry.name].result["bleu"])
+    outputs = {candidate.entry.name: outcomes[candidate.entry.name].hypotheses for candidate in ranked}
+    bleu = OmegaConf.to_container(config.metrics.bleu, resolve=True)
+    unit = units_of(first, "auto")[0]
+    lengths = [alignment.count_words(source, unit) for source in first.sources]
+    tests = systems.significance(
+        outputs,
+        first.references,
+        baseline=baseline or ranked[0].entry.name,
+        bleu=bleu,
+        bootstrap=config.bootstrap,
+        randomization=config.randomization,
+    )
+    shown = systems.examples(outputs, first.sources, first.references, config.examples)
+    several = len(candidates) > 1
+    return {
+        "split": first.split,
+        "sentences": len(first.references),
+        "references": digest(first.references),
+        "decode": _decode_of(candidates),
+        "baseline": baseline or ranked[0].entry.name,
+        "summary": _summary(candidates, outcomes),
+        "models": [_row(candidate, outcomes[candidate.entry.name], tests) for candidate in ranked],
+        "signatures": {name: outcomes[ranked[0].entry.name].result[f"{name}_signature"] for name in ("bleu", "chrf", "ter")},
+        "significance": {"tests": [test._asdict() for test in tests.tests], "signatures": tests.signatures},
+        "lengths": {
+            "unit": "words" if unit == "blank" else "characters",
+            "buckets": systems.bleu_by_length(outputs, first.references, lengths, bleu=bleu),
+        },
+        "curves": {candidate.entry.name: runs.curve(candidate.entry.run) for candidate in ranked},
+        "settings": differing({candidate.entry.name: candidate.settings for candidate in ranked}),
+        "examples_title": "Where the outputs differ most" if several else "Furthest from the reference",
+        "examples": shown,
+    }
+
+
+def _row(candidate: Candidate, outcome: Outcome, tests: systems.Significance) -> dict:
+    """What is known of one model."""
+    parameters = sum(p.numel() for p in candidate.subject.model.model.parameters())
+    kept = {name: value for name, value in outcome.result.items() if name not in ("split", "ckpt")}
+    return {
+        "name": candidate.entry.name,
+        "ckpt": str(candidate.entry.ckpt),
+        "parameters": parameters,
+        **candidate.training,
+        "bleu_half_width": tests.half_widths[candidate.entry.name],
+        **kept,
+        "hypotheses": str(outcome.out / "hypotheses.txt"),
+        "reused": outcome.reused,
+    }
+
+
+def _summary(candidates: Sequence[Candidate], outcomes: dict[str, Outcome]) -> str:
+    speeds = "Speeds are those of when each was trained and translated"
+    before = any(outcome.reused for outcome in outcomes.values())
+    models = "1 model" if len(candidates) == 1 else f"{len(candidates)} models, best first"
+    return f"{models}. {speeds}{'; reuse=false translates all again' if before else ''}."
+
+
+def _decode_of(candidates: Sequence[Candidate]) -> str:
+    """How the models search, in words."""
+    said = []
+    for candidate in candidates:
+        plain = OmegaConf.to_container(candidate.subject.config.decode, resolve=True)
+        options = ", ".join(f"{name} {value}" for name, value in plain.items() if name not in ("_target_", "unk"))
+        said.append(f"{decode_name(candidate.subject.config)} ({options})")
+    if len(set(said)) == 1:
+        return said[0]
+    return "; ".join(f"{candidate.entry.name}: {how}" for candidate, how in zip(candidates, said))
+
+
+def differing(values: dict[str, dict]) -> dict[str, dict]:
+    """setting -> model -> value, of the settings that are not the same for all."""
+    keys = dict.fromkeys(key for found in values.values() for key in found)
+    table = {key: {name: found[key] for name, found in values.items() if key in found} for key in keys}
+    return {key: row for key, row in table.items() if len(row) < len(values) or len(set(map(str, row.values()))) > 1}
+
+
+# The same sentences for all
+
+
+def check_same(subjects: Sequence[tuple[str, Subject]]) -> None:
+    """DuetError says what differs, where a comparison would not be one."""
+    (first, one), *others = subjects
+    for name, other in others:
+        for kind in ("references", "sources"):
+            here, there = getattr(one, kind), getattr(other, kind)
+            if here != there:
+                raise DuetError(f"{first} and {name} cannot be compared on {one.split}: {_difference(kind, here, there)}")
+        for option in ("tokenize", "lowercase"):
+            here, there = (_bleu_option(subject, option) for subject in (one, other))
+            if here != there:
+                raise DuetError(
+                    f"{first} and {name} cannot be compared: BLEU's {option} is {here} for one and {there} for the other;"
+                    f" metrics.bleu.{option}=… sets it for all"
+                )
+
+
+def _bleu_option(subject: Subject, option: str) -> str | bool:
+    value = subject.config.metrics.bleu[option]
+    return tokenizer_for(subject.references, value) if option == "tokenize" else bool(value)
+
+
+def _difference(kind: str, here: Sequence[str], there: Sequence[str]) -> str:
+    if len(here) != len(there):
+        return f"one has {len(here):,} {kind}, the other {len(there):,}"
+    places = [place for place, (a, b) in enumerate(zip(here, there)) if a != b]
+    a, b = here[places[0]], there[places[0]]
+    shown = [repr(heatmap.shorten(text, 60)) for text in (a, b)]
+    lines, hashes = f"{len(places):,} of {len(here):,} {kind} differ", [digest(texts)[:12] for texts in (here, there)]
+    return f"{lines} (sha256 {hashes[0]} and {hashes[1]}), the first is line {places[0] + 1:,}: {shown[0]} and {shown[1]}"
+
+
+# Files
+
+
+def result_folder(candidate: Candidate, out: Path) -> Path:
+    """Where a model's hypotheses go: into its run's evaluate folder, or to the report if there is none to write to."""
+    entry, config = candidate.entry, candidate.subject.config
+    name = f"{candidate.subject.split}-{decode_name(config)}"
+    name += "" if entry.ckpt.name == runs.BEST else f"-{entry.ckpt.stem}"
+    name += "" if config.limit is None else f"-first_{config.limit}"
+    if entry.run is not None:
+        try:
+            return writable(entry.run / "evaluate" / name)
+        except (OSError, DuetError):
+            pass
+    return writable(out / "evaluate" / entry.name.replace("/", "_"))
+
+
+def told(name: str, outcome: Outcome) -> str:
+    how = "translated before, nothing has changed" if outcome.reused else f"translated in {outcome.result['seconds']:.1f} s"
+    return f"{name}: BLEU {outcome.result['bleu']:.2f} ({how}: {outcome.out})"
+
+
+def write(report: dict, candidates: Sequence[Candidate], out: Path) -> None:
+    """compare.json, compare.md with its pictures, and compare.html."""
+    config = candidates[0].subject.config
+    pictures, files = draw(report), {}
+    for title, figure in pictures.items():
+        files[title] = heatmap.save(figure, out / f"{title.replace(' ', '_').lower()}.png").name
+    maps = {
+        example["line"]: [(candidate.entry.name, attention(candidate, example["line"] - 1)) for candidate in candidates]
+        for example in report["examples"][: config.heatmaps]
+    }
+    cli.write_json(out / "compare.json", report)
+    cli.write_text(out / "compare.md", page.markdown(report, files))
+    cli.write_text(out / "compare.html", page.page(report, pictures, maps))
+
+
+def draw(report: dict) -> dict[str, Figure]:
+    """title -> picture."""
+    pictures = {}
+    if report["lengths"]["buckets"]:
+        names = [model["name"] for model in report["models"]]
+        pictures["BLEU by length"] = plots.by_length(report["lengths"]["buckets"], names, unit=report["lengths"]["unit"])
+    if any(curve["values"] for curve in report["curves"].values()):
+        pictures["Training curves"] = plots.curves(report["curves"])
+    return pictures
+
+
+def attention(candidate: Candidate, place: int) -> Figure | None:
+    """The mean of the cross-attention (of the chosen layers and heads) of one sentence; None for a model without."""
+    seen, config = look(candidate.subject, place), candidate.subject.config
+    if "cross" not in seen.attention:
+        return None
+    weights, labels = seen.attention["cross"], seen.labels["cross"]
+    try:
+        return heatmap.draw(weights, *labels, layers=config.layers, heads=config.heads, mean_only=True)
+    except ValueError as error:
+        raise DuetError(f"{candidate.entry.name}: {error}") from None
+
+
+# The command
+
+
+def main() -> None:
+    quiet()
+    paths, words = separate(sys.argv[1:])
+    if cli.wants_help(words):
+        print(__doc__.strip() + "\n\n" + (cli.CONF / "compare.yaml").read_text(encoding="utf-8"))
+        return
+    if not paths:
+        raise DuetError("nothing to compare: name runs, folders of runs or checkpoints: python -m tasks.compare runs/grammar")
+    entries, remarks = runs.find(paths, every="all=true" in map(str.lower, words))
+    candidates = [read(entry, words) for entry in entries]
+    config = candidates[0].subject.config
+    for remark in remarks:
+        print(remark)
+    out = report_folder(config, paths, candidates[0].subject.split)
+    report = compare(candidates, out)
+    ranks = {model["name"]: rank for rank, model in enumerate(report["models"])}
+    write(report, sorted(candidates, key=lambda candidate: ranks[candidate.entry.name]), out)
+    print(f"\n{page.terminal(report)}\n\nwritten to {out}: compare.html, compare.md, compare.json")
+
+
+def separate(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Paths, and overrides that Hydra can read. A word with `=` is a path only if something by that name is there."""
+    paths = [word for word in words if not word.startswith("-") and ("=" not in word or Path(word).exists())]
+    return paths, cli.readable([word for word in words if word not in paths])
+
+
+def read(entry: runs.Entry, words: Sequence[str]) -> Candidate:
+    """Loads a checkpoint, and reads what it is to translate."""
+    checkpoint = read_checkpoint(entry.ckpt)
+    model = revive(checkpoint, entry.ckpt)
+    cli.offer(model.config)
+    config = cli.compose("compare", words)
+    check(config)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    subject = prepare(config, entry.ckpt, model)
+    return Candidate(entry, subject, runs.training(checkpoint, entry), settings_of(entry, model.config))
+
+
+def check(config: DictConfig) -> None:
+    """Options that evaluate.py does not have."""
+    for name, least in {"bootstrap": 100, "randomization": 100, "examples": 0, "heatmaps": 0}.items():
+        value = config[name]
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise DuetError(f"{name} is {value}: it must be a whole number from {least} on")
+    for name in ("all", "reuse"):
+        if not isinstance(config[name], bool):
+            raise DuetError(f"{name} is {config[name]}: choose true or false")
+
+
+def settings_of(entry: runs.Entry, config: dict) -> dict:
+    """By their names on the command line; a lone checkpoint knows only a part of them."""
+    path = entry.run / "config.yaml" if entry.run else None
+    if path and path.stat().st_size:
+        return settings(OmegaConf.load(path))
+    return {name: value for name, value in leaves(config) if not name.startswith("data.make_")}
+
+
+def report_folder(config: DictConfig, paths: Sequence[str], split: str) -> Path:
+    if config.out is not None:
+        return Path(str(config.out))
+    only = Path(paths[0])
+    of_runs = len(paths) == 1 and only.is_dir() and not (only / "checkpoints" / runs.BEST).is_file()
+    return (only if of_runs else Path()) / "compare" / f"{split}-{decode_name(config)}"
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main, "compare"))

@@ -1,0 +1,287 @@
+"""Translating and scoring one split with one checkpoint: what evaluate.py and tasks.compare share."""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+
+from data.batching import Batch
+from data.errors import DuetError
+from data.module import PairData
+from data.sources import Pair, TwoFiles, read_lines
+from tasks import alignment, heatmap
+from tasks.build import Translator, build_data, make, respect_limits
+from tasks.cli import CONF, write_json, write_text
+from tasks.decoding import Decode
+from tasks.metrics import scores
+from tasks.samples import Look
+from tasks.seq2seq import translate_batch
+
+
+class Subject(NamedTuple):
+    """What is to be scored: a model, the sentences, and how they are translated."""
+
+    ckpt: Path
+    model: Translator
+    config: DictConfig  # conf/evaluate.yaml or conf/compare.yaml
+    data: PairData
+    split: str
+    sources: list[str]
+    references: list[str]
+    decode: Decode
+
+
+class Outcome(NamedTuple):
+    """result: what metrics.json holds. reused: whether the hypotheses were there already."""
+
+    result: dict
+    hypotheses: list[str]
+    out: Path
+    reused: bool
+
+
+def check(config: DictConfig) -> None:
+    """Options that are wrong whatever the checkpoint is."""
+    if config.batch_size < 1:
+        raise DuetError(f"batch_size is {config.batch_size}: it must be at least 1")
+    if config.device not in ("cpu", "cuda") or (config.device == "cuda" and not torch.cuda.is_available()):
+        allowed = "cpu, cuda" if torch.cuda.is_available() else "cpu (torch sees no GPU here)"
+        raise DuetError(f"device is {config.device!r}: allowed is {allowed}")
+    if config.limit is not None and config.limit < 1:
+        raise DuetError(f"limit is {config.limit}: it must be at least 1, or null")
+    check_alignment(config)
+
+
+def check_alignment(config: DictConfig) -> None:
+    options = config.alignment
+    alignment.unit_of([], options.unit)
+    if options.of not in ("reference", "hypothesis"):
+        raise DuetError(f"alignment.of is {options.of!r}: choose reference or hypothesis")
+    if options.shift not in alignment.SHIFTS:
+        raise DuetError(f"alignment.shift is {options.shift}: choose {', '.join(map(str, alignment.SHIFTS))}")
+    if options.of == "hypothesis" and (options.gold or options.search):
+        raise DuetError("alignment.of=hypothesis has no gold alignment: gold is of the references, alignment.of=reference")
+
+
+def prepare(config: DictConfig, ckpt: str | Path, model: Translator) -> Subject:
+    """Reads what is to be scored. Raises DuetError for options and files that do not fit."""
+    check(config)
+    split, data = make_split(config, model)
+    decode = make(OmegaConf.to_container(config.decode, resolve=True))
+    return Subject(Path(ckpt), model, config, data, split, data.sources(split), data.references(split), decode)
+
+
+def make_split(config: DictConfig, model: Translator) -> tuple[str, PairData]:
+    """The name of what is to be scored, and the data module that has it."""
+    if (config.source is None) != (config.reference is None):
+        raise DuetError("source and reference go together: give both files, or neither and a split")
+    plain = OmegaConf.to_container(config, resolve=True)
+    plain["data"]["cache_dir"] = None
+    data = build_data(plain, tokenizers=(model.src_tokenizer, model.tgt_tokenizer))
+    respect_limits(data, model.model)
+    split = str(config.split)
+    if config.source is not None:
+        split = Path(str(config.source)).name  # a file may be called 1
+        data.add_split(split, TwoFiles(str(config.source), str(config.reference)))
+    if config.limit is not None:
+        pairs = list(zip(data.sources(split), data.references(split)))[: config.limit]
+        data.add_split(split, [Pair(*pair) for pair in pairs])
+    return split, data
+
+
+def decode_name(config: DictConfig) -> str:
+    """beam, greedy or sample."""
+    return config.decode._target_.rpartition(".")[2].lower()
+
+
+def writable(folder: Path) -> Path:
+    """Makes the folder now: a place that cannot be written to is told before the work, not after it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        raise DuetError(f"cannot write to {folder}: out=FOLDER names another one")
+    return folder
+
+
+# The work
+
+
+def evaluate(subject: Subject, out: Path, *, reuse: bool = False, must_align: bool = True) -> Outcome:
+    """Translates and scores; writes metrics.json, hypotheses.txt and, where asked for, alignment.txt into `out`.
+
+    reuse: takes the hypotheses that lie in `out` if they were made with the same checkpoint, sentences, search and code, so
+    that they would come out the same. Scores are computed anew all the same.
+    must_align: whether a model without attention is a mistake where alignment is asked for (DuetError), or just has none.
+    """
+    config = subject.config
+    origin = origin_of(subject)
+    before = stored(out, origin) if reuse else None
+    hypotheses, seconds, tokens = before or translate_split(
+        subject.model, subject.data, subject.split, subject.decode, config.batch_size, config.device
+    )
+    bleu = OmegaConf.to_container(config.metrics.bleu, resolve=True)
+    result = scores(hypotheses, subject.references, **bleu) | {
+        "seconds": seconds,
+        "sentences_per_second": len(hypotheses) / seconds,
+        "tokens": tokens,
+        "tokens_per_second": tokens / seconds,
+        "split": subject.split,
+        "decode": OmegaConf.to_container(config.decode, resolve=True),
+        "ckpt": str(subject.ckpt),
+    }
+    if config.alignment.write or config.alignment.search:
+        try:
+            result["alignment"] = write_alignment(subject, out)
+        except alignment.NoAttention:
+            if must_align:
+                raise
+    write_text(out / "hypotheses.txt", as_lines(hypotheses))
+    write_json(out / "metrics.json", result | {"origin": origin | {"hypotheses": digest(hypotheses)}})
+    return Outcome(result, hypotheses, out, before is not None)
+
+
+def translate_split(
+    model: Translator, data: PairData, split: str, decode: Decode, batch_size: int, device: str
+) -> tuple[list[str], float, int]:
+    """The hypotheses in the file's order, the seconds that it took, and the tokens that were produced."""
+    model.model.to(device)
+    found, produced, began = {}, 0, time.perf_counter()
+    for batch in data.loader(split, batch_size=batch_size):
+        lines, tokens = translate_batch(model.model, decode, Batch(*(part.to(device) for part in batch)), model.tgt_tokenizer)
+        found |= dict(zip(batch.index.tolist(), lines))
+        produced += tokens
+    return [found[place] for place in range(len(found))], time.perf_counter() - began, produced
+
+
+def as_lines(lines: Iterable[str]) -> str:
+    return "".join(line + "\n" for line in lines)
+
+
+def draw_heatmaps(subject: Subject, count: int, out: Path) -> None:
+    """All attention of the first sentences, as out/heatmaps/<kind>_<n>.png."""
+    for n, sentence in enumerate(subject.sources[:count], 1):
+        if not sentence.strip():
+            continue
+        seen = look(subject, n - 1)
+        if not seen.attention:
+            print("no heatmaps: this model has no attention")
+            return
+        for kind, figure in seen.figures(subject.config.layers, subject.config.heads):
+            heatmap.save(figure, out / "heatmaps" / f"{kind}_{n}.png")
+
+
+def look(subject: Subject, place: int) -> Look:
+    """A sentence's translation and attention."""
+    model = subject.model
+    limit = None if model.model.max_source is None else model.model.max_source - 1
+    tokenizers = (model.src_tokenizer, model.tgt_tokenizer)
+    return Look(model.model, subject.sources[place], *tokenizers, subject.decode, limit, place)
+
+
+# What lies there already
+
+
+def origin_of(subject: Subject) -> dict:
+    """All that hypotheses, and the time they take, depend on."""
+    config = subject.config
+    return {
+        "checkpoint": file_digest(subject.ckpt),
+        "sources": digest(subject.sources),
+        "decode": OmegaConf.to_container(config.decode, resolve=True),
+        "longest_source": subject.data.max_source,
+        "batch_size": config.batch_size,
+        "device": config.device,
+        "threads": torch.get_num_threads(),
+        "code": code_digest(),
+        "torch": torch.__version__,
+    }
+
+
+def stored(out: Path, origin: dict) -> tuple[list[str], float, int] | None:
+    """Hypotheses, seconds and tokens of an earlier evaluation with the same origin; None: there are none, or damaged ones."""
+    try:
+        result = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+        hypotheses = list(read_lines(out / "hypotheses.txt"))
+        same = result["origin"] == origin | {"hypotheses": digest(hypotheses)}
+        return (hypotheses, result["seconds"], result["tokens"]) if same else None
+    except (OSError, ValueError, KeyError, TypeError, DuetError):
+        return None
+
+
+def digest(lines: Iterable[str]) -> str:
+    """SHA-256 of lines."""
+    result = hashlib.sha256()
+    for line in lines:
+        result.update(line.encode("utf-8", "surrogatepass") + b"\n")
+    return result.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with open(path, "rb") as file:
+        result = hashlib.sha256()
+        while block := file.read(2**20):
+            result.update(block)
+    return result.hexdigest()
+
+
+CODE = ("model", "data/tokenizer.py", "data/batching.py", "data/module.py", "tasks/decoding.py", "tasks/seq2seq.py")
+
+
+def code_digest() -> str:
+    """SHA-256 of the code between a source and its translation."""
+    root = CONF.parent
+    paths = [path for name in CODE for path in ([root / name] if name.endswith(".py") else sorted((root / name).glob("*.py")))]
+    return digest(file_digest(path) for path in paths)
+
+
+# Word alignment
+
+
+def write_alignment(subject: Subject, out: Path) -> dict:
+    """Writes alignment.txt and returns what metrics.json says of it: the options and, where gold is known, the error rate."""
+    options = OmegaConf.to_container(subject.config.alignment, resolve=True)
+    texts = alignment.Texts(subject.sources, subject.references, units_of(subject, options["unit"]))
+    golds = find_gold(subject, texts)
+    if options["search"] and golds is None:
+        raise DuetError("alignment.search needs gold alignments: give alignment.gold=FILE")
+    subject.model.model.to(subject.config.device)
+    chosen = {name: options[name] for name in ("layer", "head", "shift")}
+    found = alignment.align(read_attention(subject, texts), len(texts.sources), **chosen)
+    write_text(out / "alignment.txt", as_lines(map(alignment.pharaoh, found)))
+    result = {"of": options["of"], **chosen, "units": list(texts.units)}
+    if golds is not None:
+        result |= sum((alignment.compare(*pair) for pair in zip(found, golds)), alignment.Counts()).scores()
+    if options["search"]:
+        result["search"] = alignment.search(read_attention(subject, texts), golds)
+    return result
+
+
+def units_of(subject: Subject, wanted: str) -> tuple[str, str]:
+    return alignment.unit_of(subject.sources, wanted), alignment.unit_of(subject.references, wanted)
+
+
+def read_attention(subject: Subject, texts: alignment.Texts):
+    model = subject.model
+    decode = None if subject.config.alignment.of == "reference" else subject.decode
+    tokenizers = (model.src_tokenizer, model.tgt_tokenizer)
+    return alignment.attention(model.model, tokenizers, subject.data, subject.split, texts, decode=decode)
+
+
+def find_gold(subject: Subject, texts: alignment.Texts) -> list[alignment.Gold] | None:
+    """From the file that is named, or from the corpus if it knows; None where there is none, or it is not of these texts."""
+    config = subject.config
+    if config.alignment.of != "reference":
+        return None
+    if config.alignment.gold is not None:
+        whole = config.limit is None
+        return alignment.read_gold(str(config.alignment.gold), texts, whole=whole)
+    known = subject.data.alignments(subject.split) if config.source is None else None
+    if known is None or texts.units != ("blank", "blank"):
+        return None
+    return [alignment.Gold(frozenset(pair), frozenset(pair)) for pair in known[: len(texts.sources)]]
