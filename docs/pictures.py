@@ -5,7 +5,8 @@
         text="A young man in a red shirt is playing the guitar."
 
     python train.py data=tsv data.root=../shared/data/couplets data.train_file=train_50k.tsv name=couplets \\
-        tokenizer=characters data.source_column=upper data.target_column=lower trainer.max_time=00:00:05:00
+        tokenizer=characters data.source_column=upper data.target_column=lower data.max_tokens=768 model.layers=2 \\
+        optimizer.lr=0.006 scheduler.warmup=400 scheduler.cooldown=0.5 trainer.max_steps=3000
     python -m docs.pictures ckpt=runs/latest/checkpoints/best.ckpt out=docs/img/chinese.png text=明月松间照
 """
 

@@ -134,7 +134,7 @@ def evaluate(subject: Subject, out: Path, *, reuse: bool = False, must_align: bo
         "decode": OmegaConf.to_container(config.decode, resolve=True),
         "ckpt": str(subject.ckpt),
     }
-    if config.alignment.write or config.alignment.search:
+    if config.alignment.write or config.alignment.search or config.alignment.gold is not None:
         try:
             result["alignment"] = write_alignment(subject, out)
         except alignment.NoAttention:
