@@ -110,6 +110,17 @@ class PairData(lightning.LightningDataModule):
             self._load_training()
         self._load_tokenizers()
 
+    def check_training(self) -> None:
+        """Raises DuetError where a training pair is longer than max_source or max_target, which a model may have lowered."""
+        self._load_training()
+        sides = zip(("source", "target"), self._train.lengths(), (self.max_source, self.max_target))
+        for side, lengths, limit in sides:
+            if lengths.max(initial=0) > limit:
+                raise DuetError(
+                    f"the longest training {side} has {lengths.max()} tokens, the model has places for {limit} and EOS: "
+                    f"raise model.max_positions, or lower data.max_length to {limit}"
+                )
+
     def train_dataloader(self) -> DataLoader:
         self._load_training()
         rank, world_size = self._rank()

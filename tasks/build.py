@@ -85,6 +85,7 @@ def build(config: DictConfig) -> tuple[Seq2SeqTask, PairData]:
     data.setup("fit")
     model = build_model(plain, data.src_tokenizer, data.tgt_tokenizer)
     respect_limits(data, model)
+    data.check_training()
     task = make(
         plain["task"],
         model=model,

@@ -44,6 +44,7 @@ MISTAKES = {
     "vocabulary too small": (None, ["tokenizer=sentencepiece", "tokenizer.vocab_size=8"], ["vocab_size=8", "too small"]),
     "channels not divisible": (None, ["model.heads=3"], ["16 channels", "3 heads"]),
     "unknown norm": (None, ["model.norm=middle"], ["norm must be one of pre, post", "'middle'"]),
+    "training pairs beyond the positions": (None, ["model.positions=learned", "model.max_positions=10"], ["has places for 9", "data.max_length to 9"]),
     "unknown positions": (None, ["model.positions=round"], ["sinusoidal, learned, rotary, relative", "'round'"]),
     "tied but not shared": (None, ["tokenizer.shared=false"], ["tie=all", "shared"]),
     "unknown option": (None, ["model.drpout=0.2"], ["'model.drpout'", "did you mean 'model.dropout'"]),
