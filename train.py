@@ -54,12 +54,14 @@ def train(config: DictConfig, folder: Path) -> None:
     """Builds, trains, tests, and says where everything is."""
     quiet()
     keep_memory()
+    check_numbers(config)
     if config.threads:
         torch.set_num_threads(config.threads)
-    if config.resume:
-        read_checkpoint(config.resume)  # a wrong one is told before anything is read or built
+    resumed = read_checkpoint(config.resume) if config.resume else None  # a wrong one is told before anything is read or built
     lightning.seed_everything(config.seed, workers=True, verbose=False)
     task, data = build(config)
+    if resumed:
+        check_resumed(resumed, task, config)
     checkpoints, stop, watch = make(OmegaConf.to_container(config.callbacks.checkpoints)), StopOnSignal(), Stopwatch()
     known = HParams(settings(config, model=HydraConfig.get().runtime.choices.model, parameters=count(task.model)))
     trainer = make_trainer(config, folder, [checkpoints, stop, watch, known])
@@ -98,6 +100,55 @@ def make_trainer(config: DictConfig, folder: Path, callbacks: list[lightning.Cal
         enable_model_summary=False,
         log_every_n_steps=1,
     )
+
+
+LEAST = {  # the smallest value of options that are numbers; who gets them would take less in silence, or fail late
+    "seed": 0,
+    "threads": 1,
+    "data.num_workers": 0,
+    "data.seed": 0,
+    "model.channels": 1,
+    "model.feed_forward": 1,
+    "model.heads": 1,
+    "model.layers": 1,
+    "optimizer.eps": 0,
+    "optimizer.lr": 0,
+    "optimizer.weight_decay": 0,
+    "task.log_every": 1,
+    "trainer.accumulate_grad_batches": 1,
+}
+
+
+def check_numbers(config: DictConfig) -> None:
+    """Raises DuetError where an option of `LEAST` is no number, or too small."""
+    for key, least in LEAST.items():
+        parent, _, name = key.rpartition(".")
+        options = OmegaConf.select(config, parent) if parent else config
+        if options is None or name not in options or (key == "threads" and config.threads is None):
+            continue  # not an option of this model
+        value = options[name]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:
+            raise DuetError(f"{key} must be a number, at least {least}, not {value!r}")
+
+
+def check_resumed(checkpoint: dict, task: lightning.LightningModule, config: DictConfig) -> None:
+    """Raises DuetError where a checkpoint cannot be gone on from with this model and these limits."""
+    for part in ("optimizer_states", "lr_schedulers", "loops", "global_step", "pytorch-lightning_version"):
+        if part not in checkpoint:
+            raise DuetError(f"{config.resume} has no {part}, so training cannot go on from it: take a run's last.ckpt")
+    here = {name: tuple(value.shape) for name, value in task.state_dict().items()}
+    there = {name: tuple(value.shape) for name, value in checkpoint["state_dict"].items()}
+    for name in sorted(here.keys() | there.keys()):
+        if here.get(name) != there.get(name):
+            raise DuetError(
+                f"{config.resume} does not fit this model: {name} has the shape {there.get(name)} there and {here.get(name)} "
+                f"here; resume with the options that the run had"
+            )
+    if 0 < config.trainer.max_steps <= checkpoint["global_step"]:
+        raise DuetError(
+            f"{config.resume} is at step {checkpoint['global_step']}, and trainer.max_steps is {config.trainer.max_steps}: "
+            f"nothing is left to train"
+        )
 
 
 def check_limits(options: DictConfig) -> None:

@@ -45,6 +45,14 @@ MISTAKES = {
     "channels not divisible": (None, ["model.heads=3"], ["16 channels", "3 heads"]),
     "unknown norm": (None, ["model.norm=middle"], ["norm must be one of pre, post", "'middle'"]),
     "training pairs beyond the positions": (None, ["model.positions=learned", "model.max_positions=10"], ["has places for 9", "data.max_length to 9"]),
+    **{
+        f"number: {word}": (None, [word], [f"{word.partition('=')[0]} must be a number, at least"])
+        for word in (
+            "seed=-1", "seed=null", "seed=abc", "threads=-1", "threads=abc", "data.num_workers=-1", "data.seed=abc", "model.heads=0",
+            "model.channels=-4", "model.layers=abc", "optimizer.lr=-1", "optimizer.lr=abc", "optimizer.eps=-1",
+            "optimizer.weight_decay=abc", "task.log_every=0", "task.log_every=[1]", "trainer.accumulate_grad_batches=0",
+        )
+    },
     "unknown positions": (None, ["model.positions=round"], ["sinusoidal, learned, rotary, relative", "'round'"]),
     "tied but not shared": (None, ["tokenizer.shared=false"], ["tie=all", "shared"]),
     "unknown option": (None, ["model.drpout=0.2"], ["'model.drpout'", "did you mean 'model.dropout'"]),

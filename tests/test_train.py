@@ -265,6 +265,20 @@ def test_a_trained_model_translates(shell, corpus):
     assert metrics["test/bleu"] > 80
 
 
+def test_what_cannot_be_resumed_is_told(shell, corpus):
+    shell.train("trainer.max_steps=10", "test=false", data=corpus)
+    last = shell.latest / "checkpoints/last.ckpt"
+    weights_only = shell.folder / "weights.ckpt"
+    torch.save({k: v for k, v in torch.load(last, weights_only=True).items() if k != "optimizer_states"}, weights_only)
+    for words, part in [
+        ([f"resume={last}", "trainer.max_steps=20", "model.channels=32"], "does not fit this model"),
+        ([f"resume={last}", "trainer.max_steps=10"], "is at step 10, and trainer.max_steps is 10: nothing is left"),
+        ([f"resume={weights_only}", "trainer.max_steps=20"], "has no optimizer_states"),
+    ]:
+        done = shell.train(*words, data=corpus)
+        assert done.code == 2 and part in done.err and len(done.err.splitlines()) == 1
+
+
 def test_a_compiled_model_trains_alike(shell, corpus):
     words = ["trainer.max_steps=6", "trainer.val_check_interval=6", "model.dropout=0.0", "test=false"]
     curves = []
