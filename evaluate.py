@@ -9,7 +9,7 @@ import torch
 from omegaconf import DictConfig
 
 from tasks.build import Translator, load
-from tasks.evaluation import Outcome, decode_name, draw_heatmaps, prepare, writable
+from tasks.evaluation import Outcome, check, decode_name, draw_heatmaps, prepare, writable
 from tasks.evaluation import evaluate as evaluate_subject
 from tasks.quiet import quiet
 from tasks.runs import run_of
@@ -70,6 +70,7 @@ def main() -> None:
     model = load(cli.value_of("ckpt", words))
     cli.offer(model.config)
     config = cli.compose("evaluate", words)
+    check(config)
     if config.threads:
         torch.set_num_threads(config.threads)
     evaluate(config, model)

@@ -54,7 +54,7 @@ def train(config: DictConfig, folder: Path) -> None:
     """Builds, trains, tests, and says where everything is."""
     quiet()
     keep_memory()
-    check_numbers(config)
+    cli.check_numbers(config, LEAST)
     if config.threads:
         torch.set_num_threads(config.threads)
     resumed = read_checkpoint(config.resume) if config.resume else None  # a wrong one is told before anything is read or built
@@ -117,18 +117,6 @@ LEAST = {  # the smallest value of options that are numbers; who gets them would
     "task.log_every": 1,
     "trainer.accumulate_grad_batches": 1,
 }
-
-
-def check_numbers(config: DictConfig) -> None:
-    """Raises DuetError where an option of `LEAST` is no number, or too small."""
-    for key, least in LEAST.items():
-        parent, _, name = key.rpartition(".")
-        options = OmegaConf.select(config, parent) if parent else config
-        if options is None or name not in options or (key == "threads" and config.threads is None):
-            continue  # not an option of this model
-        value = options[name]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:
-            raise DuetError(f"{key} must be a number, at least {least}, not {value!r}")
 
 
 def check_resumed(checkpoint: dict, task: lightning.LightningModule, config: DictConfig) -> None:

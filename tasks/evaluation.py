@@ -17,7 +17,7 @@ from data.module import PairData
 from data.sources import Pair, TwoFiles, read_lines
 from tasks import alignment, heatmap
 from tasks.build import Translator, build_data, make, respect_limits
-from tasks.cli import CONF, write_json, write_text
+from tasks.cli import CONF, check_numbers, write_json, write_text
 from tasks.decoding import Decode
 from tasks.metrics import scores
 from tasks.samples import Look
@@ -46,15 +46,15 @@ class Outcome(NamedTuple):
     reused: bool
 
 
+LEAST = {"batch_size": 1, "heatmaps": 0, "limit": 1, "seed": 0, "threads": 1}  # the smallest values of options
+
+
 def check(config: DictConfig) -> None:
     """Options that are wrong whatever the checkpoint is."""
-    if config.batch_size < 1:
-        raise DuetError(f"batch_size is {config.batch_size}: it must be at least 1")
+    check_numbers(config, LEAST)
     if config.device not in ("cpu", "cuda") or (config.device == "cuda" and not torch.cuda.is_available()):
         allowed = "cpu, cuda" if torch.cuda.is_available() else "cpu (torch sees no GPU here)"
         raise DuetError(f"device is {config.device!r}: allowed is {allowed}")
-    if config.limit is not None and config.limit < 1:
-        raise DuetError(f"limit is {config.limit}: it must be at least 1, or null")
     check_alignment(config)
 
 

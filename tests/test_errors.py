@@ -224,6 +224,10 @@ EVALUATIONS = {
     "unknown option": (["ckpt=best.ckpt", "batchsize=3"], ["'batchsize'", "did you mean 'batch_size'"]),
     "output not writable": (["ckpt=best.ckpt", "out=/proc/out"], ["/proc/out"]),
     "batch of none": (["ckpt=best.ckpt", "batch_size=0"], ["batch_size", "0"]),
+    **{
+        f"number: {word}": (["ckpt=best.ckpt", word], [f"{word.partition('=')[0]} must be a number, at least"])
+        for word in ("batch_size=abc", "batch_size=-1", "limit=abc", "limit=0", "heatmaps=abc", "threads=abc", "seed=null")
+    },
     "no such device": (["ckpt=best.ckpt", "device=tpu"], ["device", "tpu"]),
 }
 
