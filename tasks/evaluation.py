@@ -163,11 +163,15 @@ def as_lines(lines: Iterable[str]) -> str:
 
 
 def draw_heatmaps(subject: Subject, count: int, out: Path) -> None:
-    """All attention of the first sentences, as out/heatmaps/<kind>_<n>.png."""
+    """All attention of the first sentences, as out/heatmaps/<kind>_<n>.png. DuetError for a layer or head that is not there."""
     for n, sentence in enumerate(subject.sources[:count], 1):
-        if sentence.strip():
+        if not sentence.strip():
+            continue
+        try:
             for kind, figure in look(subject, n - 1).figures(subject.config.layers, subject.config.heads):
                 heatmap.save(figure, out / "heatmaps" / f"{kind}_{n}.png")
+        except ValueError as error:
+            raise DuetError(str(error)) from None
 
 
 def look(subject: Subject, place: int) -> Look:
