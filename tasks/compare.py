@@ -32,52 +32,68 @@ class Candidate(NamedTuple):
     training: dict  # steps, best_step, minutes, train_tokens_per_second
     settings: dict
 
+    @property
+    def name(self) -> str:
+        return self.entry.name
 
-def compare(candidates: list[Candidate], out: Path) -> dict:
+
+Outcomes = dict[str, Outcome]
+"""By the models' names."""
+
+
+def compare(candidates: Sequence[Candidate], out: Path) -> dict:
     """Evaluates all, and makes the report. Raises DuetError where they were not asked to translate the same."""
-    check_same([(candidate.entry.name, candidate.subject) for candidate in candidates])
-    config, first = candidates[0].subject.config, candidates[0].subject
-    baseline = config.baseline and candidates[runs.named(str(config.baseline), [c.entry for c in candidates])].entry.name
-    writable(out)
+    check_same(candidates)
+    config = candidates[0].subject.config
+    if config.heatmaps and (config.layers is not None or config.heads is not None):
+        for candidate in candidates:
+            attention(candidate, 0)  # a layer that is not there is told before the work
+    wanted = config.baseline and candidates[runs.named(str(config.baseline), [c.entry for c in candidates])].name
+    outcomes = evaluate_all(candidates, writable(out))
+    ranked = sorted(candidates, key=lambda candidate: -outcomes[candidate.name].result["bleu"])
+    return report_of(ranked, outcomes, wanted or ranked[0].name)
+
+
+def evaluate_all(candidates: Sequence[Candidate], out: Path) -> Outcomes:
     outcomes = {}
     for candidate in candidates:
-        folder = result_folder(candidate, out)
-        outcomes[candidate.entry.name] = outcome = evaluate(candidate.subject, folder, reuse=config.reuse, must_align=False)
-        print(told(candidate.entry.name, outcome), flush=True)
-    ranked = sorted(candidates, key=lambda c: -outcomes[c.entry.name].result["bleu"])
-    outputs = {candidate.entry.name: outcomes[candidate.entry.name].hypotheses for candidate in ranked}
+        folder, reuse = result_folder(candidate, out), candidate.subject.config.reuse
+        outcomes[candidate.name] = outcome = evaluate(candidate.subject, folder, reuse=reuse, must_align=False)
+        how = "translated before, nothing has changed" if outcome.reused else f"translated in {outcome.result['seconds']:.1f} s"
+        print(f"{candidate.name}: BLEU {outcome.result['bleu']:.2f} ({how}: {outcome.out})", flush=True)
+    return outcomes
+
+
+def report_of(ranked: Sequence[Candidate], outcomes: Outcomes, baseline: str) -> dict:
+    """All that compare.json holds. ranked: the best first."""
+    best, config = ranked[0].subject, ranked[0].subject.config
     bleu = OmegaConf.to_container(config.metrics.bleu, resolve=True)
-    unit = units_of(first, "auto")[0]
-    lengths = [alignment.count_words(source, unit) for source in first.sources]
-    tests = systems.significance(
-        outputs,
-        first.references,
-        baseline=baseline or ranked[0].entry.name,
-        bleu=bleu,
-        bootstrap=config.bootstrap,
-        randomization=config.randomization,
-    )
-    shown = systems.examples(outputs, first.sources, first.references, config.examples)
-    several = len(candidates) > 1
+    outputs = {candidate.name: outcomes[candidate.name].hypotheses for candidate in ranked}
+    samples = {"bootstrap": config.bootstrap, "randomization": config.randomization}
+    tests = systems.significance(outputs, best.references, baseline=baseline, bleu=bleu, **samples)
     return {
-        "split": first.split,
-        "sentences": len(first.references),
-        "references": digest(first.references),
-        "decode": _decode_of(candidates),
-        "baseline": baseline or ranked[0].entry.name,
-        "summary": _summary(candidates, outcomes),
-        "models": [_row(candidate, outcomes[candidate.entry.name], tests) for candidate in ranked],
-        "signatures": {name: outcomes[ranked[0].entry.name].result[f"{name}_signature"] for name in ("bleu", "chrf", "ter")},
+        "split": best.split,
+        "sentences": len(best.references),
+        "references": digest(best.references),
+        "decode": _decode_of(ranked),
+        "baseline": baseline,
+        "summary": _summary(outcomes),
+        "models": [_row(candidate, outcomes[candidate.name], tests) for candidate in ranked],
+        "signatures": {name: outcomes[ranked[0].name].result[f"{name}_signature"] for name in ("bleu", "chrf", "ter")},
         "significance": {"tests": [test._asdict() for test in tests.tests], "signatures": tests.signatures},
-        "lengths": {
-            "unit": "words" if unit == "blank" else "characters",
-            "buckets": systems.bleu_by_length(outputs, first.references, lengths, bleu=bleu),
-        },
-        "curves": {candidate.entry.name: runs.curve(candidate.entry.run) for candidate in ranked},
-        "settings": differing({candidate.entry.name: candidate.settings for candidate in ranked}),
-        "examples_title": "Where the outputs differ most" if several else "Furthest from the reference",
-        "examples": shown,
+        "lengths": _lengths(outputs, best, bleu),
+        "curves": {candidate.name: runs.curve(candidate.entry.run) for candidate in ranked},
+        "settings": differing({candidate.name: candidate.settings for candidate in ranked}),
+        "examples_title": "Where the outputs differ most" if len(ranked) > 1 else "Furthest from the reference",
+        "examples": systems.examples(outputs, best.sources, best.references, config.examples),
     }
+
+
+def _lengths(outputs: systems.Outputs, subject: Subject, bleu: dict) -> dict:
+    unit = units_of(subject, "auto")[0]
+    lengths = [alignment.count_words(source, unit) for source in subject.sources]
+    buckets = systems.bleu_by_length(outputs, subject.references, lengths, bleu=bleu)
+    return {"unit": "words" if unit == "blank" else "characters", "buckets": buckets}
 
 
 def _row(candidate: Candidate, outcome: Outcome, tests: systems.Significance) -> dict:
@@ -85,21 +101,21 @@ def _row(candidate: Candidate, outcome: Outcome, tests: systems.Significance) ->
     parameters = sum(p.numel() for p in candidate.subject.model.model.parameters())
     kept = {name: value for name, value in outcome.result.items() if name not in ("split", "ckpt")}
     return {
-        "name": candidate.entry.name,
+        "name": candidate.name,
         "ckpt": str(candidate.entry.ckpt),
         "parameters": parameters,
         **candidate.training,
-        "bleu_half_width": tests.half_widths[candidate.entry.name],
+        "bleu_half_width": tests.half_widths[candidate.name],
         **kept,
         "hypotheses": str(outcome.out / "hypotheses.txt"),
         "reused": outcome.reused,
     }
 
 
-def _summary(candidates: Sequence[Candidate], outcomes: dict[str, Outcome]) -> str:
+def _summary(outcomes: Outcomes) -> str:
     speeds = "Speeds are those of when each was trained and translated"
     before = any(outcome.reused for outcome in outcomes.values())
-    models = "1 model" if len(candidates) == 1 else f"{len(candidates)} models, best first"
+    models = "1 model" if len(outcomes) == 1 else f"{len(outcomes)} models, best first"
     return f"{models}. {speeds}{'; reuse=false translates all again' if before else ''}."
 
 
@@ -112,7 +128,7 @@ def _decode_of(candidates: Sequence[Candidate]) -> str:
         said.append(f"{decode_name(candidate.subject.config)} ({options})")
     if len(set(said)) == 1:
         return said[0]
-    return "; ".join(f"{candidate.entry.name}: {how}" for candidate, how in zip(candidates, said))
+    return "; ".join(f"{candidate.name}: {how}" for candidate, how in zip(candidates, said))
 
 
 def differing(values: dict[str, dict]) -> dict[str, dict]:
@@ -125,9 +141,9 @@ def differing(values: dict[str, dict]) -> dict[str, dict]:
 # The same sentences for all
 
 
-def check_same(subjects: Sequence[tuple[str, Subject]]) -> None:
+def check_same(candidates: Sequence[Candidate]) -> None:
     """DuetError says what differs, where a comparison would not be one."""
-    (first, one), *others = subjects
+    (first, one), *others = [(candidate.name, candidate.subject) for candidate in candidates]
     for name, other in others:
         for kind in ("references", "sources"):
             here, there = getattr(one, kind), getattr(other, kind)
@@ -174,11 +190,6 @@ def result_folder(candidate: Candidate, out: Path) -> Path:
     return writable(out / "evaluate" / entry.name.replace("/", "_"))
 
 
-def told(name: str, outcome: Outcome) -> str:
-    how = "translated before, nothing has changed" if outcome.reused else f"translated in {outcome.result['seconds']:.1f} s"
-    return f"{name}: BLEU {outcome.result['bleu']:.2f} ({how}: {outcome.out})"
-
-
 def write(report: dict, candidates: Sequence[Candidate], out: Path) -> None:
     """compare.json, compare.md with its pictures, and compare.html."""
     config = candidates[0].subject.config
@@ -186,7 +197,7 @@ def write(report: dict, candidates: Sequence[Candidate], out: Path) -> None:
     for title, figure in pictures.items():
         files[title] = heatmap.save(figure, out / f"{title.replace(' ', '_').lower()}.png").name
     maps = {
-        example["line"]: [(candidate.entry.name, attention(candidate, example["line"] - 1)) for candidate in candidates]
+        example["line"]: [(candidate.name, attention(candidate, example["line"] - 1)) for candidate in candidates]
         for example in report["examples"][: config.heatmaps]
     }
     cli.write_json(out / "compare.json", report)
@@ -214,7 +225,7 @@ def attention(candidate: Candidate, place: int) -> Figure | None:
     try:
         return heatmap.draw(weights, *labels, layers=config.layers, heads=config.heads, mean_only=True)
     except ValueError as error:
-        raise DuetError(f"{candidate.entry.name}: {error}") from None
+        raise DuetError(f"{candidate.name}: {error}") from None
 
 
 # The command
@@ -236,7 +247,7 @@ def main() -> None:
     out = report_folder(config, paths, candidates[0].subject.split)
     report = compare(candidates, out)
     ranks = {model["name"]: rank for rank, model in enumerate(report["models"])}
-    write(report, sorted(candidates, key=lambda candidate: ranks[candidate.entry.name]), out)
+    write(report, sorted(candidates, key=lambda candidate: ranks[candidate.name]), out)
     print(f"\n{page.terminal(report)}\n\nwritten to {out}: compare.html, compare.md, compare.json")
 
 

@@ -163,7 +163,7 @@ def as_lines(lines: Iterable[str]) -> str:
 
 
 def draw_heatmaps(subject: Subject, count: int, out: Path) -> None:
-    """All attention of the first sentences, as out/heatmaps/<kind>_<n>.png."""
+    """All attention of the first sentences, as out/heatmaps/<kind>_<n>.png. DuetError for a layer or head that is not there."""
     for n, sentence in enumerate(subject.sources[:count], 1):
         if not sentence.strip():
             continue
@@ -171,8 +171,11 @@ def draw_heatmaps(subject: Subject, count: int, out: Path) -> None:
         if not seen.attention:
             print("no heatmaps: this model has no attention")
             return
-        for kind, figure in seen.figures(subject.config.layers, subject.config.heads):
-            heatmap.save(figure, out / "heatmaps" / f"{kind}_{n}.png")
+        try:
+            for kind, figure in seen.figures(subject.config.layers, subject.config.heads):
+                heatmap.save(figure, out / "heatmaps" / f"{kind}_{n}.png")
+        except ValueError as error:
+            raise DuetError(str(error)) from None
 
 
 def look(subject: Subject, place: int) -> Look:

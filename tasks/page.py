@@ -238,7 +238,7 @@ img { display: block; max-width: 100%; height: auto; background: #ffffff; border
 .example dt { color: var(--soft); max-width: 22rem; overflow-wrap: anywhere }
 .example dd { overflow-wrap: anywhere }
 .example .gold { border-bottom: 1px solid var(--line); padding-bottom: .3rem }
-.maps { display: grid; grid-template-columns: repeat(auto-fill, minmax(17rem, 1fr)); gap: 1rem; margin-top: .9rem }
+.maps { display: grid; grid-template-columns: repeat(auto-fit, minmax(17rem, 1fr)); gap: 1rem; margin-top: .9rem }
 .maps figcaption { font-size: .85rem; margin-bottom: .25rem; overflow-wrap: anywhere }
 .maps img { max-height: 26rem }
 details { margin-top: 1rem }

@@ -37,7 +37,8 @@ def curves(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
         if curve["values"]:
             for axes, key in ((left, "steps"), (right, "minutes")):
                 axes.plot(curve[key], curve["values"], label=shorten(name, NAME), **_style(place))
-                axes.set_xlim(left=0)
+    for axes in (left, right):
+        axes.set_xlim(left=0)  # now: what is drawn later would not widen it
     shown = [name for name, curve in found.items() if curve["values"]]
     _finish(left, "Training", "optimizer steps", "val/bleu", shown)
     _finish(right, "", "minutes", "", shown, legend=False)

@@ -1,6 +1,6 @@
 """A page in headless Chromium, over the DevTools protocol: what it fetches, what it complains of, what it looks like.
 
-    python -m tests.browser compare.html [picture.png] [dark]      # ends with 1 if the page fetched or complained
+    python -m tests.browser compare.html [picture.png] [dark] [height=2000]   # ends with 1 if the page fetched or complained
 
 Needs Debian's `chromium`, and no Python package.
 """
@@ -37,8 +37,10 @@ def browser() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
-def visit(page: Path, *, picture: Path | None = None, dark: bool = False, width: int = 1280, patience: float = 120) -> Visit:
-    """Opens a file. picture: a PNG of the whole page, `width` wide. TimeoutError after `patience` seconds."""
+def visit(
+    page: Path, *, picture: Path | None = None, dark: bool = False, size: tuple[int, int] = (1280, 16000), patience: float = 300
+) -> Visit:
+    """Opens a file. picture: a PNG of the page, of at most this size in pixels. TimeoutError after `patience` seconds."""
     with tempfile.TemporaryDirectory() as profile, _Pipe(profile, patience) as pipe:
         target = pipe.ask("Target.createTarget", url="about:blank")["targetId"]
         pipe.session = pipe.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -46,21 +48,21 @@ def visit(page: Path, *, picture: Path | None = None, dark: bool = False, width:
             pipe.ask(f"{domain}.enable")
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         pipe.ask("Emulation.setEmulatedMedia", features=scheme)
-        pipe.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        pipe.ask("Emulation.setDeviceMetricsOverride", width=size[0], height=900, deviceScaleFactor=1, mobile=False)
         address = page.resolve().as_uri()
         pipe.ask("Page.navigate", url=address)
         pipe.wait("Page.loadEventFired")
         pipe.settle(1.0)
         title = pipe.ask("Runtime.evaluate", expression="document.title")["result"]["value"]
         if picture:
-            found = pipe.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=_whole(pipe, width))
+            found = pipe.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=_whole(pipe, size))
             picture.write_bytes(base64.b64decode(found["data"]))
         return Visit(_requests(pipe.events, address), list(_complaints(pipe.events)), title)
 
 
-def _whole(pipe: "_Pipe", width: int) -> dict:
-    size = pipe.ask("Page.getLayoutMetrics")["cssContentSize"]
-    return {"x": 0, "y": 0, "width": width, "height": min(size["height"], 16000), "scale": 1}
+def _whole(pipe: "_Pipe", size: tuple[int, int]) -> dict:
+    height = pipe.ask("Page.getLayoutMetrics")["cssContentSize"]["height"]
+    return {"x": 0, "y": 0, "width": size[0], "height": min(height, size[1]), "scale": 1}
 
 
 def _requests(events: list[dict], address: str) -> list[str]:
@@ -148,10 +150,11 @@ class _Pipe:
 
 
 if __name__ == "__main__":
-    words = [word for word in sys.argv[1:] if word != "dark"]
+    words = [word for word in sys.argv[1:] if word != "dark" and not word.startswith("height=")]
+    height = next((int(word.partition("=")[2]) for word in sys.argv if word.startswith("height=")), 16000)
     if browser() is None:
         sys.exit(f"no browser here: install one of {', '.join(NAMES)}")
-    seen = visit(Path(words[0]), picture=Path(words[1]) if words[1:] else None, dark="dark" in sys.argv)
+    seen = visit(Path(words[0]), picture=Path(words[1]) if words[1:] else None, dark="dark" in sys.argv, size=(1280, height))
     print(f"{words[0]}: {seen.title!r}, {len(seen.requests)} requests, {len(seen.complaints)} complaints")
     print(*seen.requests, *seen.complaints, sep="\n", end="")
     sys.exit(bool(seen.requests or seen.complaints))

@@ -147,6 +147,12 @@ def test_a_fence_is_longer_than_what_it_holds():
     assert "`````text" in page.markdown(report, {})
 
 
+def test_curves_of_any_length_are_inside_the_picture():
+    found = {str(n): {"steps": [n, 10 * n], "minutes": [n, 20 * n], "values": [1.0, 2.0]} for n in (1, 5, 3)}
+    steps, minutes = plots.curves(found).axes
+    assert steps.get_xlim()[0] == minutes.get_xlim()[0] == 0 and steps.get_xlim()[1] > 50 and minutes.get_xlim()[1] > 100
+
+
 def test_many_names_have_many_looks():
     styles = [tuple(sorted((k, str(v)) for k, v in plots._style(place).items())) for place in range(24)]
     assert len(set(styles)) == 24
