@@ -71,13 +71,13 @@ class Checkpoints(Checkpoint):
         path = folder / f"step_{step}.ckpt"
         unfinished = folder / f".{path.name}.part"
         trainer.save_checkpoint(unfinished)  # on every device: it may have to collect the weights
-        if not trainer.is_global_zero:
-            return
-        os.replace(unfinished, path)
-        for name in ("last.ckpt", "best.ckpt") if best else ("last.ckpt",):
-            _replace(folder / name, lambda new: _link(path, new))
-        for step in old:
-            (folder / f"step_{step}.ckpt").unlink(missing_ok=True)
+        if trainer.is_global_zero:
+            os.replace(unfinished, path)
+            for name in ("last.ckpt", "best.ckpt") if best else ("last.ckpt",):
+                _replace(folder / name, lambda new: _link(path, new))
+            for step in old:
+                (folder / f"step_{step}.ckpt").unlink(missing_ok=True)
+        trainer.strategy.barrier("checkpoints")  # no device reads them before they are there
 
     def state_dict(self) -> dict:
         return {"best": self.best, "best_step": self.best_step, "scores": self.scores, "saved_step": self.saved_step}
