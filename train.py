@@ -1,6 +1,6 @@
 """Trains a model, then tests its best checkpoint: python train.py [overrides]. conf/train.yaml lists what can be set."""
 
-from tasks import cli  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
+from tasks import cli, values  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
 
 import contextlib
 import errno
@@ -25,7 +25,7 @@ from tasks.build import build, make, read_checkpoint
 from tasks.checkpoints import StopOnSignal
 from tasks.hparams import HParams, settings
 from tasks.quiet import quiet
-from tasks.seq2seq import Seq2SeqTask
+from tasks.seq2seq import VALIDATED, Seq2SeqTask
 from tasks.stopwatch import Stopwatch
 
 SWEEP = {"-m", "--multirun"}
@@ -54,7 +54,8 @@ def train(config: DictConfig, folder: Path) -> None:
     """Builds, trains, tests, and says where everything is."""
     quiet()
     keep_memory()
-    cli.check_numbers(config, LEAST)
+    values.check(config, values.TRAIN, needed=values.NEEDED)
+    check_scores(config.callbacks)
     if config.threads:
         torch.set_num_threads(config.threads)
     resumed = read_checkpoint(config.resume) if config.resume else None  # a wrong one is told before anything is read or built
@@ -66,9 +67,14 @@ def train(config: DictConfig, folder: Path) -> None:
     known = HParams(settings(config, model=HydraConfig.get().runtime.choices.model, parameters=count(task.model)))
     trainer = make_trainer(config, folder, [checkpoints, stop, watch, known])
     if trainer.is_global_zero:
-        point_latest(folder)
+        before = point_latest(folder)
         print(f"{config.name}: {count(task.model):,} parameters, {trainer.accelerator.__class__.__name__}, writing to {folder}")
-    trainer.fit(task, datamodule=data, ckpt_path=config.resume, weights_only=True)
+    try:
+        trainer.fit(task, datamodule=data, ckpt_path=config.resume, weights_only=True)
+    except BaseException:
+        if trainer.is_global_zero and not watch.moved:
+            undo(folder, before)
+        raise
     summary = {
         "steps": trainer.global_step,
         "epochs": trainer.current_epoch,
@@ -102,23 +108,6 @@ def make_trainer(config: DictConfig, folder: Path, callbacks: list[lightning.Cal
     )
 
 
-LEAST = {  # the smallest value of options that are numbers; who gets them would take less in silence, or fail late
-    "seed": 0,
-    "threads": 1,
-    "data.num_workers": 0,
-    "data.seed": 0,
-    "model.channels": 1,
-    "model.feed_forward": 1,
-    "model.heads": 1,
-    "model.layers": 1,
-    "optimizer.eps": 0,
-    "optimizer.lr": 0,
-    "optimizer.weight_decay": 0,
-    "task.log_every": 1,
-    "trainer.accumulate_grad_batches": 1,
-}
-
-
 def check_resumed(checkpoint: dict, task: lightning.LightningModule, config: DictConfig) -> None:
     """Raises DuetError where a checkpoint cannot be gone on from with this model and these limits."""
     for part in ("optimizer_states", "lr_schedulers", "loops", "global_step", "pytorch-lightning_version"):
@@ -137,6 +126,13 @@ def check_resumed(checkpoint: dict, task: lightning.LightningModule, config: Dic
             f"{config.resume} is at step {checkpoint['global_step']}, and trainer.max_steps is {config.trainer.max_steps}: "
             f"nothing is left to train"
         )
+
+
+def check_scores(options: DictConfig) -> None:
+    """The best checkpoint and the end of training must depend on scores that a validation has."""
+    for name in ("checkpoints", "early_stopping"):
+        if options[name] is not None and "monitor" in options[name] and options[name].monitor not in VALIDATED:
+            raise DuetError(f"callbacks.{name}.monitor is {options[name].monitor!r}: choose {', '.join(VALIDATED)}")
 
 
 def check_limits(options: DictConfig) -> None:
@@ -211,10 +207,21 @@ def forget(folder: Path) -> None:
             folder.rmdir()
 
 
-def point_latest(folder: Path) -> None:
-    """The link runs/latest."""
+def undo(folder: Path, before: str | None) -> None:
+    """Removes what a run wrote that ended before its first step was done; runs/latest goes back to where it pointed."""
+    for path in (*folder.glob("events.out.tfevents.*"), folder / "hparams.yaml"):
+        path.unlink(missing_ok=True)
+    if before is not None:
+        point_latest(Path("runs", before))
+    elif Path("runs/latest").is_symlink():
+        Path("runs/latest").unlink()
+
+
+def point_latest(folder: Path) -> str | None:
+    """The link runs/latest. Returns where it pointed before."""
     link = Path("runs/latest")
     link.parent.mkdir(exist_ok=True)
+    before = os.readlink(link) if link.is_symlink() else None
     new = link.with_name(f".latest.{os.getpid()}")
     try:
         new.symlink_to(os.path.relpath(folder, link.parent))
@@ -223,6 +230,7 @@ def point_latest(folder: Path) -> None:
         new.unlink(missing_ok=True)
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EISDIR):
             raise
+    return before
 
 
 def told(failed: list[tuple[list[str], Exception]]) -> str:

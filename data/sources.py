@@ -118,6 +118,9 @@ class Tsv:
     def __init__(self, root: str, file: str, *, source_column: str | int, target_column: str | int):
         self.path = find(root, file, ".tsv")
         self.columns = (source_column, target_column)
+        for column in self.columns:
+            if isinstance(column, int) and column < 0:
+                raise DuetError(f"{self.path} has no column {column}: they are counted from 0")
 
     def __iter__(self) -> Iterator[Pair]:
         return _not_empty(self._pairs(), self.path)
@@ -168,6 +171,8 @@ def _parse(line: str, where: str) -> dict:
         record = json.loads(line)
     except ValueError as error:
         raise DuetError(f"{where}: not JSON ({error})") from None
+    except RecursionError:
+        raise DuetError(f"{where}: brackets are nested too deeply") from None
     if not isinstance(record, dict):
         raise DuetError(f"{where}: {type(record).__name__} where an object is expected")
     return record

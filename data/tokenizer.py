@@ -59,6 +59,8 @@ class Characters:
         for text in texts:
             counts.update(text)
         kept = [character for character, count in counts.items() if count >= min_count]
+        if not counts:
+            raise DuetError("the training data hold no character: every pair is blank")
         if not kept:
             raise DuetError(f"no character occurs tokenizer.min_count={min_count} times in the training data: lower it")
         return cls("".join(sorted(kept, key=lambda character: (-counts[character], character))))

@@ -15,6 +15,7 @@ from data.errors import DuetError
 from data.module import PairData
 from data.tokenizer import Tokenizer, restore
 from model.base import Seq2Seq
+from tasks import values
 from tasks.decoding import Decode, Greedy
 from tasks.forcing import Schedule
 from tasks.metrics import bleu_for
@@ -66,7 +67,8 @@ def build_model(config: dict, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
             "model.tie=all needs one shared vocabulary, but source and target have their own; allowed here: "
             "model.tie=none, model.tie=decoder"
         )
-    return make(config["model"], src_vocabulary=len(src_tokenizer), tgt_vocabulary=len(tgt_tokenizer))
+    given = {"src_vocabulary": len(src_tokenizer), "tgt_vocabulary": len(tgt_tokenizer)}
+    return make({key: value for key, value in config["model"].items() if key != "_partial_"}, **given)
 
 
 def build(config: DictConfig) -> tuple[Seq2SeqTask, PairData]:
@@ -173,7 +175,7 @@ def _tokenizers(ours: dict, path: str | Path) -> tuple[Tokenizer, Tokenizer]:
     try:
         source = restore(ours["source"])
         return source, source if ours["target"] is None else restore(ours["target"])
-    except (KeyError, TypeError, AttributeError, RuntimeError):
+    except Exception:  # a damaged state can be anything
         raise DuetError(f"{path} is damaged: its tokenizers cannot be read") from None
 
 
@@ -190,17 +192,36 @@ def read_checkpoint(path: str | Path) -> dict:
         raise DuetError(f"{path} is not a checkpoint, or cut off: {' '.join(str(error).split())[:100] or 'empty'}") from None
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint or "duet" not in checkpoint:
         raise DuetError(f"{path} is a checkpoint, but not one of Duet: the part 'duet' is missing")
-    try:
-        check_targets(checkpoint["duet"]["config"], path)
-    except (KeyError, TypeError, AttributeError):
-        raise DuetError(f"{path} is damaged: its config cannot be read") from None
+    state = checkpoint["state_dict"]
+    if not isinstance(state, dict) or not all(isinstance(name, str) and torch.is_tensor(state[name]) for name in state):
+        raise DuetError(f"{path} is damaged: its weights cannot be read")
+    ours = checkpoint["duet"]
+    check_config(ours.get("config") if isinstance(ours, dict) else None, path)
     return checkpoint
+
+
+def check_config(config: Any, path: str | Path) -> None:
+    """Refuses a config that names what is not Duet's, lacks a part, or has values that none of its options can have."""
+    if not isinstance(config, dict) or not all(isinstance(part, str) for part in config):
+        raise DuetError(f"{path} is damaged: its config cannot be read")
+    check_targets(config, path)
+    for part, allowed in TARGETS.items():
+        if not isinstance(config.get(part), dict) or (allowed and "_target_" not in config[part]):
+            raise DuetError(f"{path} is damaged: its config has no {part}")
+    try:
+        values.check(OmegaConf.create(config), values.CHECKPOINT)
+    except DuetError as error:
+        raise DuetError(f"{path} is damaged: its {error}") from None
+    except Exception:  # keys that are none, for one
+        raise DuetError(f"{path} is damaged: its config cannot be read") from None
 
 
 def check_targets(config: dict, path: str | Path) -> None:
     """Refuses a config that would run anything but what `TARGETS` lists, or look anything up while it is built."""
     for part, value in config.items():
         for key, leaf in _leaves(value):
+            if key in ("_args_", "_convert_", "_recursive_"):
+                raise DuetError(f"{path} has {key} in its config, which is not allowed there")
             if key == "_target_" and (not isinstance(leaf, str) or leaf not in TARGETS.get(part, ())):
                 raise DuetError(f"{path} names {leaf!r} as its {part}, which is none of Duet's own; it was not run")
             if isinstance(leaf, str) and "${" in leaf:
@@ -210,7 +231,7 @@ def check_targets(config: dict, path: str | Path) -> None:
 def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for name, inner in value.items():
-            if name == "_target_":
+            if name in ("_target_", "_args_", "_convert_", "_recursive_"):
                 yield name, inner
             yield from _leaves(inner, name)
     elif isinstance(value, list | tuple):

@@ -15,7 +15,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from data.errors import DuetError
 
@@ -74,25 +74,11 @@ def check_experiment(words: Sequence[str]) -> None:
     there = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
     for word in words:
         for name in word.partition("=")[2].split(",") if word.startswith("experiment=") else []:
+            name = name.strip("'\"")
             if name not in there:
                 raise DuetError(f"unknown experiment {name!r}{_nearest(name, there)}; allowed: {', '.join(there)}")
     if "data=multi30k" in words and not any(word.startswith("experiment=") for word in words):
         raise DuetError("data=multi30k comes with its experiment: write experiment=multi30k instead")
-
-
-MAY_BE_NULL = ("threads", "limit")
-
-
-def check_numbers(config: DictConfig, least: dict[str, float]) -> None:
-    """Raises DuetError where one of these options is no number, or below its least value. A model may lack some of them."""
-    for key, bound in least.items():
-        parent, _, name = key.rpartition(".")
-        options = OmegaConf.select(config, parent) if parent else config
-        if options is None or name not in options or (options[name] is None and name in MAY_BE_NULL):
-            continue
-        value = options[name]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= bound:
-            raise DuetError(f"{key} must be a number, at least {bound}, not {value!r}")
 
 
 def _missing(error: MissingConfigException) -> str:

@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from data.errors import DuetError
 from tasks import alignment, heatmap, page, plots, runs, systems
 from tasks.build import read_checkpoint, revive
-from tasks.evaluation import Outcome, Subject, decode_name, digest, evaluate, look, prepare, units_of, writable
+from tasks.evaluation import Outcome, Subject, check, decode_name, digest, evaluate, look, prepare, units_of, writable
 from tasks.hparams import leaves, settings
 from tasks.metrics import tokenizer_for
 from tasks.quiet import quiet
@@ -268,17 +268,6 @@ def read(entry: runs.Entry, words: Sequence[str]) -> Candidate:
         torch.set_num_threads(config.threads)
     subject = prepare(config, entry.ckpt, model)
     return Candidate(entry, subject, runs.training(checkpoint, entry), settings_of(entry, model.config))
-
-
-def check(config: DictConfig) -> None:
-    """Options that evaluate.py does not have."""
-    for name, least in {"bootstrap": 100, "randomization": 100, "examples": 0, "heatmaps": 0}.items():
-        value = config[name]
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise DuetError(f"{name} is {value}: it must be a whole number from {least} on")
-    for name in ("all", "reuse"):
-        if not isinstance(config[name], bool):
-            raise DuetError(f"{name} is {config[name]}: choose true or false")
 
 
 def settings_of(entry: runs.Entry, config: dict) -> dict:

@@ -15,12 +15,12 @@ from data.batching import Batch
 from data.errors import DuetError
 from data.module import PairData
 from data.sources import Pair, TwoFiles, read_lines
-from tasks import alignment, heatmap
+from tasks import alignment, heatmap, values
 from tasks.build import Translator, build_data, make, respect_limits
-from tasks.cli import CONF, check_numbers, write_json, write_text
+from tasks.cli import CONF, write_json, write_text
 from tasks.decoding import Decode
 from tasks.metrics import scores
-from tasks.samples import Look
+from tasks.samples import Look, check_places
 from tasks.seq2seq import translate_batch
 
 
@@ -46,12 +46,9 @@ class Outcome(NamedTuple):
     reused: bool
 
 
-LEAST = {"batch_size": 1, "heatmaps": 0, "limit": 1, "seed": 0, "threads": 1}  # the smallest values of options
-
-
 def check(config: DictConfig) -> None:
     """Options that are wrong whatever the checkpoint is."""
-    check_numbers(config, LEAST)
+    values.check(config, values.COMPARE if "bootstrap" in config else values.EVALUATE, needed=("data", "decode"))
     if config.device not in ("cpu", "cuda") or (config.device == "cuda" and not torch.cuda.is_available()):
         allowed = "cpu, cuda" if torch.cuda.is_available() else "cpu (torch sees no GPU here)"
         raise DuetError(f"device is {config.device!r}: allowed is {allowed}")
@@ -72,6 +69,8 @@ def check_alignment(config: DictConfig) -> None:
 def prepare(config: DictConfig, ckpt: str | Path, model: Translator) -> Subject:
     """Reads what is to be scored. Raises DuetError for options and files that do not fit."""
     check(config)
+    if config.heatmaps:
+        check_places(model.model, config.layers, config.heads)
     split, data = make_split(config, model)
     decode = make(OmegaConf.to_container(config.decode, resolve=True))
     return Subject(Path(ckpt), model, config, data, split, data.sources(split), data.references(split), decode)
@@ -163,7 +162,7 @@ def as_lines(lines: Iterable[str]) -> str:
 
 
 def draw_heatmaps(subject: Subject, count: int, out: Path) -> None:
-    """All attention of the first sentences, as out/heatmaps/<kind>_<n>.png. DuetError for a layer or head that is not there."""
+    """All attention of the first sentences, as out/heatmaps/<kind>_<n>.png."""
     for n, sentence in enumerate(subject.sources[:count], 1):
         if not sentence.strip():
             continue
@@ -171,11 +170,8 @@ def draw_heatmaps(subject: Subject, count: int, out: Path) -> None:
         if not seen.attention:
             print("no heatmaps: this model has no attention")
             return
-        try:
-            for kind, figure in seen.figures(subject.config.layers, subject.config.heads):
-                heatmap.save(figure, out / "heatmaps" / f"{kind}_{n}.png")
-        except ValueError as error:
-            raise DuetError(str(error)) from None
+        for kind, figure in seen.figures(subject.config.layers, subject.config.heads):
+            heatmap.save(figure, out / "heatmaps" / f"{kind}_{n}.png")
 
 
 def look(subject: Subject, place: int) -> Look:

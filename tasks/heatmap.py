@@ -497,7 +497,7 @@ def draw(
     shapes and labels do not fit together, or a layer or head does not exist.
     """
     weights = _checked(weights, rows, columns)
-    layers, heads = _chosen(layers, weights.shape[0], "layer"), _chosen(heads, weights.shape[1], "head")
+    layers, heads = choose(weights.shape, layers, heads)
     weights = weights[np.ix_(layers, heads)]  # (L, H, T, S)
     names = [f"layer {layer}, head {head}" for layer in layers for head in heads]
     rows, columns, title, font = _written(rows, columns, title)
@@ -540,6 +540,11 @@ def _checked(weights, rows: Sequence[str], columns: Sequence[str]) -> np.ndarray
             f"for {len(rows)} row and {len(columns)} column labels"
         )
     return weights
+
+
+def choose(shape: Sequence[int], layers: Sequence[int] | None, heads: Sequence[int] | None) -> tuple[list[int], list[int]]:
+    """Places from 0 of the wanted layers and heads (None: all) in attention of shape (L, H, …); ValueError for one beyond."""
+    return _chosen(layers, shape[0], "layer"), _chosen(heads, shape[1], "head")
 
 
 def _chosen(wanted: Sequence[int] | None, number: int, what: str) -> list[int]:

@@ -8,7 +8,8 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from data.batching import Batch, collate
-from data.tokenizer import BOS, PAD, Tokenizer
+from data.errors import DuetError
+from data.tokenizer import BOS, EOS, PAD, Tokenizer
 from model.base import Seq2Seq
 from tasks import heatmap
 from tasks.decoding import Decode
@@ -32,9 +33,20 @@ class Samples(Callback):
         image_every: int = 4,
     ):
         if count < 0 or image_every < 1:
-            raise ValueError(f"count must be at least 0 and image_every at least 1, not {count} and {image_every}")
+            raise ValueError(
+                f"callbacks.samples.count must be at least 0 and callbacks.samples.image_every at least 1, "
+                f"not {count} and {image_every}"
+            )
         self.count, self.layers, self.heads, self.images, self.image_every = count, layers, heads, images, image_every
         self.validations = 0
+
+    def setup(self, trainer: Trainer, task: LightningModule, stage: str) -> None:
+        """A layer or head that the model does not have is told before training, not at the first validation."""
+        if self.count and self.images:
+            try:
+                check_places(task.model, self.layers, self.heads)
+            except DuetError as error:
+                raise DuetError(f"callbacks.samples: {error}") from None
 
     def on_validation_end(self, trainer: Trainer, task: LightningModule) -> None:
         if trainer.state.fn != TrainerFn.FITTING or not trainer.is_global_zero or not self.count:
@@ -65,6 +77,22 @@ class Samples(Callback):
 
     def load_state_dict(self, state: dict) -> None:
         self.validations = state["validations"]
+
+
+def check_places(model: Seq2Seq, layers: list[int] | None, heads: list[int] | None) -> None:
+    """Raises DuetError for layers or heads (None: all) of which no attention of the model has them all."""
+    if layers is None and heads is None:
+        return
+    device, training = next(model.parameters()).device, model.training
+    src, tgt = torch.tensor([[EOS]], device=device), torch.tensor([[BOS]], device=device)
+    with torch.no_grad():
+        found = model.eval()(src, torch.ones_like(src, dtype=torch.bool), tgt, need_weights=True).attention
+    model.train(training)
+    try:
+        for weights in found.values():
+            heatmap.choose(weights.shape[1:3], layers, heads)
+    except ValueError as error:
+        raise DuetError(str(error)) from None
 
 
 def _boards(trainer: Trainer) -> list:

@@ -18,6 +18,8 @@ from tasks.forcing import Constant, Schedule
 from tasks.loss import smoothed_cross_entropy
 from tasks.metrics import quick_scores, scores
 
+VALIDATED = ("val/loss", "val/ppl", "val/bleu", "val/chrf")  # the scores of a validation
+
 
 def texts(tokens: Tensor, tokenizer: Tokenizer) -> list[str]:
     """(B, T) ids -> text of each row, one line: what follows EOS is padding."""

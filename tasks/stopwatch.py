@@ -40,6 +40,11 @@ class Stopwatch(Callback):
         for logger in trainer.loggers:
             logger.log_metrics({"train/minutes": self.read()["seconds"] / 60}, step=trainer.global_step)
 
+    @property
+    def moved(self) -> bool:
+        """Whether a batch has been trained on."""
+        return torch.is_tensor(self.tokens)
+
     def _paused(self) -> float:
         return self.paused + (0.0 if self.pause_began is None else time.perf_counter() - self.pause_began)
 

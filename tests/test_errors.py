@@ -46,13 +46,24 @@ MISTAKES = {
     "unknown norm": (None, ["model.norm=middle"], ["norm must be one of pre, post", "'middle'"]),
     "training pairs beyond the positions": (None, ["model.positions=learned", "model.max_positions=10"], ["has places for 9", "data.max_length to 9"]),
     **{
-        f"number: {word}": (None, [word], [f"{word.partition('=')[0]} must be a number, at least"])
+        f"value: {word}": (None, [word], [f"{word.partition('=')[0]} must be "])
         for word in (
+            "data.root=[1]", "data.max_ratio=abc", "data.train_file=[a]", "model.dropout=abc", "model.window=abc", "optimizer.betas=5",
+            "trainer.max_epochs=[1]", "trainer.max_steps=abc", "trainer.max_steps=null", "decode.max_len_a=abc", "scheduler.cooldown=abc",
+            "callbacks.samples.count=abc", "callbacks.early_stopping.patience=abc", "task.valid_decode.max_len_b=-1", "task.compile=5",
+            "tokenizer.min_count=abc", "metrics.bleu.lowercase=abc", "test=abc", "optimizer.lr=.inf",
             "seed=-1", "seed=null", "seed=abc", "threads=-1", "threads=abc", "data.num_workers=-1", "data.seed=abc", "model.heads=0",
             "model.channels=-4", "model.layers=abc", "optimizer.lr=-1", "optimizer.lr=abc", "optimizer.eps=-1",
             "optimizer.weight_decay=abc", "task.log_every=0", "task.log_every=[1]", "trainer.accumulate_grad_batches=0",
         )
     },
+    "a part that a run needs": (None, ["callbacks.checkpoints=null"], ["callbacks.checkpoints is None, but a run needs it"]),
+    "all callbacks": (None, ["callbacks=null"], ["callbacks.checkpoints is None, but a run needs it"]),
+    "a layer of heatmaps that is not there": (None, ["callbacks.samples.images=true", "callbacks.samples.layers=[9]"], ["callbacks.samples: no such layer: [9]"]),
+    "a head of heatmaps that is not there": (None, ["callbacks.samples.images=true", "callbacks.samples.heads=[]"], ["callbacks.samples: no such head"]),
+    "nothing but blanks": (lambda root: [(root / f"train.{x}").write_text("\n \n\n") for x in ("en", "de")], [], ["every pair is blank"]),
+    "a score that is not there": (None, ["callbacks.early_stopping.monitor=val/blue"], ["val/blue", "val/bleu"]),
+    "a negative column": (None, ["data=tsv", "data.train_file=train.tsv", "data.valid_file=null", "data.test_file=null", "data.source_column=0", "data.target_column=-1"], ["train.tsv has no column -1", "from 0"]),
     "unknown positions": (None, ["model.positions=round"], ["sinusoidal, learned, rotary, relative", "'round'"]),
     "tied but not shared": (None, ["tokenizer.shared=false"], ["tie=all", "shared"]),
     "unknown option": (None, ["model.drpout=0.2"], ["'model.drpout'", "did you mean 'model.dropout'"]),
@@ -200,8 +211,28 @@ CHECKPOINTS = {
     "an interpolation": (lambda path: rewritten(path, interpolated), ["${oc.env:HOME}"]),
     "weights that do not fit": (lambda path: rewritten(path, wrong_shape), ["does not fit"]),
     "no config": (lambda path: rewritten(path, lambda c: c["duet"].pop("config")), ["damaged"]),
+    **{
+        f"no {part}": (lambda path, part=part: rewritten(path, lambda c: c["duet"]["config"].pop(part)), ["damaged", part])
+        for part in ("data", "model", "decode", "metrics")
+    },
+    "weights that are none": (lambda path: rewritten(path, lambda c: c.update(state_dict=5)), ["damaged", "weights"]),
+    "a weight that is none": (lambda path: rewritten(path, lambda c: c["state_dict"].update({"model.x": "y"})), ["damaged", "weights"]),
+    "no part of ours": (lambda path: rewritten(path, lambda c: c.update(duet=5)), ["damaged"]),
+    "a config that is none": (lambda path: rewritten(path, lambda c: c["duet"].update(config=[5])), ["damaged"]),
+    "a part that is none": (lambda path: rewritten(path, lambda c: c["duet"]["config"].update(data=5)), ["damaged", "data"]),
+    "an option of a wrong kind": (lambda path: rewritten(path, lambda c: c["duet"]["config"]["model"].update(layers="x")), ["model.layers must be a whole number"]),
+    "an option that is not there": (lambda path: rewritten(path, lambda c: c["duet"]["config"]["model"].update(wings=2)), ["wings"]),
+    "arguments beside the options": (lambda path: rewritten(path, lambda c: c["duet"]["config"]["model"].update(_args_=[5])), ["_args_"]),
+    "a damaged tokenizer": (lambda path: rewritten(path, lambda c: c["duet"].update(source={"kind": "sentencepiece", "model": b"x"})), ["damaged", "tokenizers"]),
     "no tokenizer": (lambda path: rewritten(path, lambda c: c["duet"].pop("source")), ["damaged"]),
 }  # fmt: skip
+
+
+def test_a_model_is_made_even_if_its_config_asks_for_half_a_one(shell, checkpoint):
+    content, root = checkpoint
+    (shell.folder / "best.ckpt").write_bytes(content)
+    rewritten(shell.folder / "best.ckpt", lambda c: c["duet"]["config"]["model"].update(_partial_=True))
+    assert load(shell.folder / "best.ckpt").translate(["one"])
 
 
 @pytest.mark.parametrize("case", CHECKPOINTS)
@@ -225,9 +256,11 @@ EVALUATIONS = {
     "output not writable": (["ckpt=best.ckpt", "out=/proc/out"], ["/proc/out"]),
     "batch of none": (["ckpt=best.ckpt", "batch_size=0"], ["batch_size", "0"]),
     **{
-        f"number: {word}": (["ckpt=best.ckpt", word], [f"{word.partition('=')[0]} must be a number, at least"])
-        for word in ("batch_size=abc", "batch_size=-1", "limit=abc", "limit=0", "heatmaps=abc", "threads=abc", "seed=null")
+        f"value: {word}": (["ckpt=best.ckpt", word], [f"{word.partition('=')[0]} must be "])
+        for word in ("layers=5", "heads=abc", "alignment.layer=abc", "alignment.write=5", "decode.max_len_a=abc", "data.root=[1]",
+                     "batch_size=abc", "batch_size=-1", "limit=abc", "limit=0", "heatmaps=abc", "threads=abc", "seed=null")
     },
+    "a layer that is not there": (["ckpt=best.ckpt", "heatmaps=1", "layers=[9]"], ["no such layer: [9]"]),
     "no such device": (["ckpt=best.ckpt", "device=tpu"], ["device", "tpu"]),
 }
 
@@ -242,6 +275,18 @@ def test_a_mistake_in_evaluation_is_told_in_one_line(shell, checkpoint, case):
     roots = [] if any(word.startswith("data.root") for word in words) else [f"data.root={root}"]
     assert_mistake(shell.evaluate(*words, *roots), *parts)
     assert not list(shell.folder.glob("evaluate/**/metrics.json"))
+
+
+def test_a_run_that_fails_at_its_first_batch_leaves_nothing_behind(shell, corpus, monkeypatch):
+    shell.train("trainer.max_steps=2", data=corpus)
+    before, runs = shell.latest, sorted(shell.folder.glob("runs/*/*/*"))
+
+    def fail(self, batch, place):
+        raise RuntimeError("the power is gone")
+
+    monkeypatch.setattr("tasks.seq2seq.Seq2SeqTask.training_step", fail)
+    assert shell.train("trainer.max_steps=2", data=corpus).code == 1
+    assert shell.latest == before and sorted(shell.folder.glob("runs/*/*/*")) == runs
 
 
 # Right without complaint

@@ -1,0 +1,245 @@
+"""What values options may have. The annotations of what a config names (`_target_`) say it; some have a least value too."""
+
+import functools
+import inspect
+import math
+import types
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import hydra.utils
+from omegaconf import DictConfig, OmegaConf
+
+from data.errors import DuetError
+
+Kind = Any  # an annotation
+
+TRAIN: dict[str, Kind] = {  # options that no `_target_` has
+    "name": str,
+    "seed": int,
+    "resume": str | None,
+    "test": bool,
+    "debug": bool,
+    "threads": int | None,
+    "tokenizer.shared": bool,
+    "tokenizer.model_type": str,
+    "tokenizer.vocab_size": int,
+    "tokenizer.normalization": str,
+    "tokenizer.character_coverage": float,
+    "tokenizer.input_sentence_size": int,
+    "tokenizer.seed": int,
+    "tokenizer.min_count": int,
+    "metrics.bleu.tokenize": str,
+    "metrics.bleu.lowercase": bool,
+}
+EVALUATE: dict[str, Kind] = {
+    "ckpt": str,
+    "split": str,
+    "source": str | None,
+    "reference": str | None,
+    "batch_size": int,
+    "limit": int | None,
+    "heatmaps": int,
+    "layers": list[int] | None,
+    "heads": list[int] | None,
+    "out": str | None,
+    "device": str,
+    "seed": int,
+    "threads": int | None,
+    "debug": bool,
+    "alignment.write": bool,
+    "alignment.of": str,
+    "alignment.layer": int | None,
+    "alignment.head": int | None,
+    "alignment.shift": int,
+    "alignment.unit": str,
+    "alignment.gold": str | None,
+    "alignment.search": bool,
+    "metrics.bleu.tokenize": str,
+    "metrics.bleu.lowercase": bool,
+}
+COMPARE: dict[str, Kind] = EVALUATE | {
+    "all": bool,
+    "baseline": str | None,
+    "reuse": bool,
+    "bootstrap": int,
+    "randomization": int,
+    "examples": int,
+}
+
+CHECKPOINT: dict[str, Kind] = {
+    "metrics.bleu.tokenize": str,
+    "metrics.bleu.lowercase": bool,
+}
+
+LEAST: dict[str, float] = {  # the smallest value; who gets a smaller one would take it in silence, or fail late
+    "seed": 0,
+    "threads": 1,
+    "batch_size": 1,
+    "bootstrap": 100,
+    "callbacks.checkpoints.keep": 1,
+    "callbacks.early_stopping.min_delta": 0,
+    "callbacks.early_stopping.patience": 1,
+    "callbacks.progress.refresh": 0,
+    "callbacks.samples.count": 0,
+    "callbacks.samples.image_every": 1,
+    "data.batch_size": 1,
+    "data.max_length": 1,
+    "data.max_ratio": 1,
+    "data.max_tokens": 1,
+    "data.num_workers": 0,
+    "data.seed": 0,
+    "data.source.seed": 0,
+    "decode.length_penalty": 0,
+    "decode.max_len_a": 0,
+    "decode.max_len_b": 0,
+    "decode.seed": 0,
+    "decode.size": 1,
+    "decode.top_k": 0,
+    "examples": 0,
+    "heatmaps": 0,
+    "limit": 1,
+    "model.channels": 1,
+    "model.decoder_layers": 1,
+    "model.embedding_channels": 1,
+    "model.feed_forward": 1,
+    "model.heads": 1,
+    "model.layers": 1,
+    "model.max_positions": 2,
+    "model.reach": 1,
+    "optimizer.eps": 0,
+    "optimizer.lr": 0,
+    "optimizer.weight_decay": 0,
+    "randomization": 100,
+    "scheduler.cooldown": 0,
+    "scheduler.final": 0,
+    "scheduler.warmup": 0,
+    "task.log_every": 1,
+    "task.valid_decode.max_len_a": 0,
+    "task.valid_decode.max_len_b": 0,
+    "tokenizer.input_sentence_size": 0,
+    "tokenizer.min_count": 1,
+    "tokenizer.seed": 0,
+    "tokenizer.vocab_size": 1,
+    "trainer.accumulate_grad_batches": 1,
+    "trainer.gradient_clip_val": 0,
+}
+TOLD_ELSEWHERE = ("task.teacher_forcing",)  # with what to write instead
+NEEDED = ("data", "model", "task", "optimizer", "scheduler", "decode", "trainer", "callbacks.checkpoints")
+
+
+def check(config: DictConfig, plain: dict[str, Kind], *, needed: Sequence[str] = ()) -> None:
+    """Raises DuetError, with the option's name, for the first value that is of another kind than its option, or too small.
+
+    plain: kinds of the options that no `_target_` has. needed: parts that must not be null.
+    A whole number where only text will do becomes that text (data.train_file=2016). Options of a `_target_` that cannot be
+    found pass.
+    """
+    for key in needed:
+        if not isinstance(OmegaConf.select(config, key), DictConfig):
+            raise DuetError(f"{key} is {OmegaConf.select(config, key)!r}, but a run needs it: leave it out, or choose one")
+    known = [*plain.items(), *_annotated(config)]
+    known.sort(key=lambda option: _refers(config, option[0]))  # a value is told under the name that it was given to
+    for key, kind in known:
+        if (value := OmegaConf.select(config, key, default=_ABSENT)) is _ABSENT:
+            continue
+        value = OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+        if not _choices(kind):
+            if key not in TOLD_ELSEWHERE:
+                raise DuetError(f"{key} is a part with options of its own, {key}.…, and cannot be {value!r}")
+        elif type(value) is int and not fits(value, kind) and fits("", kind):
+            OmegaConf.update(config, key, str(value))
+        elif not fits(value, kind) or (type(value) in (int, float) and value < LEAST.get(key, -math.inf)):
+            bound = f", at least {LEAST[key]}" if key in LEAST else ""
+            raise DuetError(f"{key} must be {in_words(kind)}{bound}, not {value!r}")
+
+
+_ABSENT = object()
+
+
+def _refers(config: DictConfig, key: str) -> bool:
+    parent, _, name = key.rpartition(".")
+    node = OmegaConf.select(config, parent) if parent else config
+    return isinstance(node, DictConfig) and name in node and OmegaConf.is_interpolation(node, name)
+
+
+def _annotated(config: DictConfig, path: str = "") -> Iterator[tuple[str, Kind]]:
+    """(key, annotation) of every option whose part has a `_target_`, the inner parts' first."""
+    hints = hints_of(str(config["_target_"])) if "_target_" in config else {}
+    for key in config:
+        name = f"{path}.{key}" if path else str(key)
+        child = None if OmegaConf.is_missing(config, key) else config[key]
+        if isinstance(child, DictConfig):
+            yield from _annotated(child, name)
+        if key in hints and not (isinstance(child, DictConfig) and "_target_" in child):
+            yield name, hints[key]
+
+
+@functools.cache
+def hints_of(target: str) -> dict[str, Kind]:
+    """parameter -> annotation of a class or function; {} where nothing is known."""
+    try:
+        found: Callable = hydra.utils.get_object(target)
+        return typing.get_type_hints(found.__init__ if inspect.isclass(found) else found)
+    except Exception:  # importing what a config names, and reading foreign annotations, can fail in any way
+        return {}
+
+
+# Kinds
+
+
+def fits(value: object, kind: Kind) -> bool:
+    """Whether a plain value is of that kind. A number may be whole, a truth value is none, and inf and nan are none either."""
+    choices = _choices(kind)
+    if not choices:
+        return True  # only objects will do, which somebody else has to judge
+    return any(_fits(value, choice) for choice in choices)
+
+
+def _fits(value: object, kind: Kind) -> bool:
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Literal:
+        return any(type(value) is type(allowed) and value == allowed for allowed in inner)
+    if origin in _LISTS or kind in _LISTS:
+        elements = [part for part in inner if part is not ...]
+        if not isinstance(value, list) or (origin is tuple and ... not in inner and len(value) != len(inner)):
+            return False
+        return all(any(fits(part, element) for element in elements) for part in value) if elements else True
+    if kind is types.NoneType:
+        return value is None
+    if kind is float:
+        return type(value) in (int, float) and math.isfinite(value)
+    return type(value) is kind
+
+
+_LISTS = (list, tuple, Sequence)
+_PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "text", types.NoneType: "null"}
+_SEVERAL = {bool: "truth values", int: "whole numbers", float: "numbers", str: "texts"}
+
+
+def _choices(kind: Kind) -> list[Kind]:
+    """The parts of a union that a plain value can have."""
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return [choice for part in typing.get_args(kind) for choice in _choices(part)]
+    simple = kind in _PLAIN or origin is typing.Literal or origin in _LISTS or kind in _LISTS
+    return [kind] if simple else []
+
+
+def in_words(kind: Kind) -> str:
+    """As in "a whole number or null"."""
+    choices = _choices(kind)
+    words = list(dict.fromkeys(_in_words(choice) for choice in choices if choice is not int or float not in choices))
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _in_words(kind: Kind) -> str:
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    inner = [part for part in typing.get_args(kind) if part is not ...]
+    if typing.get_origin(kind) is typing.Literal:
+        return ", ".join(map(str, inner))
+    number = f"{len(inner)} " if typing.get_origin(kind) is tuple and ... not in typing.get_args(kind) else ""
+    named = [_SEVERAL[choice] for part in inner[:1] for choice in _choices(part) if choice in _SEVERAL]
+    return f"a list of {number}{named[-1]}" if named else "a list"

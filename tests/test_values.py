@@ -1,0 +1,91 @@
+"""What values options may have."""
+
+import functools
+from collections.abc import Sequence
+from typing import Literal
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from data.errors import DuetError
+from tasks import cli, values
+from tests.test_conf import compose_train
+
+FITS = [  # annotation, what fits, what does not, how it is called
+    (int, [0, -5, 10**30], [1.0, True, None, "5", [5], {}], "a whole number"),
+    (float, [0, 1.5, -2], [True, "1.5", None, float("nan"), float("inf"), [1.5]], "a number"),
+    (bool, [True, False], [0, 1, "true", None], "true or false"),
+    (str, ["", "a"], [5, None, ["a"], True], "text"),
+    (int | None, [None, 3], [2.5, "x"], "a whole number or null"),
+    (int | float | None, [None, 3, 2.5], ["x", True], "a number or null"),
+    (list[int] | None, [[], [1, 2], None], [[1.5], ["a"], 5, [None]], "a list of whole numbers or null"),
+    (str | list[str], ["a", ["a", "b"]], [[1], 5], "text or a list of texts"),
+    (tuple[float, float], [[0.9, 0.98], [1, 0]], [[0.9], [1, 2, 3], 5], "a list of 2 numbers"),
+    (tuple[int, ...], [[], [1, 2, 3]], [["a"]], "a list of whole numbers"),
+    (Sequence[float], [[1]], ["abc", 1], "a list of numbers"),
+    (Literal["a", 3, None], ["a", 3], ["b", 4, True], "a, 3, None"),
+    (float | torch.Tensor, [1.0], ["a", [1.0]], "a number"),
+    (torch.Tensor, ["anything", 5, None], [], None),
+]
+
+
+@pytest.mark.parametrize("kind, right, wrong, words", FITS, ids=lambda value: str(value)[:30])
+def test_what_fits(kind, right, wrong, words):
+    for value in right:
+        assert values.fits(value, kind), value
+    for value in wrong:
+        assert not values.fits(value, kind), value
+    if words:
+        assert values.in_words(kind) == words
+
+
+WORDS = [["model=transformer_tiny"], ["model=rnn_additive", "task/teacher_forcing=linear", "decode=greedy"]]
+WORDS += [["data=hub", "decode=sample", "scheduler=cosine", "optimizer=adamw", "tokenizer=characters"]]
+
+
+@functools.cache
+def composed(*words):
+    return compose_train(list(words))
+
+
+def options(config):
+    """Every option of a composed config that is no part and not Hydra's."""
+    return [
+        key
+        for key in cli._walk(config, "")
+        if not key.rpartition(".")[2].startswith("_") and not OmegaConf.is_dict(OmegaConf.select(config, key))
+    ]
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_the_kind_of_every_option_is_known(words):
+    """None of them may be a mapping; a value of a foreign kind is told with the option's name."""
+    config = composed(*words)
+    values.check(config.copy(), values.TRAIN, needed=values.NEEDED)
+    for key in options(config):
+        wrong = config.copy()
+        OmegaConf.update(wrong, key, {"a": 1}, merge=False)
+        with pytest.raises(DuetError) as caught:
+            values.check(wrong, values.TRAIN)
+        inner = key.rpartition(".")[2]  # tokenizer.vocab_size stands in data.make_src_tokenizer.vocab_size too
+        assert f"{inner} must be " in str(caught.value) and "{'a': 1}" in str(caught.value), key
+
+
+def test_options_with_a_least_value_exist():
+    known = {key for words in WORDS for key in options(composed(*words))}
+    known |= {*values.EVALUATE, *values.COMPARE}
+    assert set(values.LEAST) <= known, set(values.LEAST) - known
+
+
+@pytest.mark.parametrize("name, plain", [("evaluate", values.EVALUATE), ("compare", values.COMPARE)])
+def test_options_of_evaluation_are_those_of_the_config(name, plain):
+    here = OmegaConf.load(cli.CONF / f"{name}.yaml")
+    assert {key for key in here if key not in ("defaults",)} <= set(plain)
+    assert {f"alignment.{key}" for key in OmegaConf.load(cli.CONF / "alignment/default.yaml")} <= set(plain)
+
+
+def test_a_number_is_a_name_where_only_text_will_do():
+    config = compose_train(["data=text", "data.train_file=2016", "data.test_file=2017", "data.source_column=0"])
+    values.check(config, values.TRAIN)
+    assert (config.data.train_file, config.data.test_file, config.data.source_column) == ("2016", "2017", 0)
