@@ -9,7 +9,7 @@ import torch
 from omegaconf import DictConfig
 
 from tasks.build import Translator, load
-from tasks.evaluation import Outcome, check, decode_name, draw_heatmaps, prepare, writable
+from tasks.evaluation import Outcome, Subject, check, draw_heatmaps, prepare, result_name, writable
 from tasks.evaluation import evaluate as evaluate_subject
 from tasks.quiet import quiet
 from tasks.runs import run_of
@@ -18,16 +18,16 @@ from tasks.runs import run_of
 def evaluate(config: DictConfig, model: Translator) -> dict:
     """Translates and scores one split; writes metrics.json, hypotheses.txt and, if asked for, heatmaps and alignment.txt."""
     subject = prepare(config, config.ckpt, model)
-    outcome = evaluate_subject(subject, output_folder(config, subject.split))
+    outcome = evaluate_subject(subject, output_folder(subject))
     draw_heatmaps(subject, config.heatmaps, outcome.out)
     report(outcome)
     return outcome.result
 
 
-def output_folder(config: DictConfig, split: str) -> Path:
+def output_folder(subject: Subject) -> Path:
     """Where the results go."""
-    base = run_of(config.ckpt) or Path()
-    return writable(Path(str(config.out)) if config.out is not None else base / "evaluate" / f"{split}-{decode_name(config)}")
+    base, out = run_of(subject.ckpt) or Path(), subject.config.out
+    return writable(Path(str(out)) if out is not None else base / "evaluate" / result_name(subject))
 
 
 def report(outcome: Outcome) -> None:
@@ -67,6 +67,7 @@ def main() -> None:
     if cli.wants_help(words):
         print(__doc__.strip() + "\n\n" + (cli.CONF / "evaluate.yaml").read_text(encoding="utf-8"))
         return
+    cli.check_groups(words)
     model = load(cli.value_of("ckpt", words))
     cli.offer(model.config)
     config = cli.compose("evaluate", words)

@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from data.errors import DuetError
 from data.module import PairData
 from tasks.allocator import keep_memory
-from tasks.build import build, make, read_checkpoint
+from tasks.build import build, make, read_checkpoint, tokenizers_of
 from tasks.checkpoints import StopOnSignal
 from tasks.hparams import HParams, settings
 from tasks.quiet import quiet
@@ -30,6 +30,7 @@ from tasks.stopwatch import Stopwatch
 
 SWEEP = {"-m", "--multirun"}
 jobs: list[list[str]] = []  # the overrides of each job
+interrupted: list[list[str]] = []  # the job during which Ctrl-C or SIGTERM came: those after it are not begun
 failures: list[tuple[list[str], Exception]] = []  # the overrides of each job that failed, and why
 
 
@@ -37,6 +38,9 @@ failures: list[tuple[list[str], Exception]] = []  # the overrides of each job th
 def job(config: DictConfig) -> None:
     """One run. What goes wrong is kept for `main`: raised here, it would end a sweep's other jobs."""
     jobs.append(list(HydraConfig.get().overrides.task))
+    if interrupted:
+        forget(Path(HydraConfig.get().runtime.output_dir))
+        return
     try:
         folder = claim(Path(HydraConfig.get().runtime.output_dir))
         try:
@@ -75,6 +79,8 @@ def train(config: DictConfig, folder: Path) -> None:
         if trainer.is_global_zero and not watch.moved:
             undo(folder, before)
         raise
+    if stop.stopped:
+        interrupted.append(jobs[-1])
     summary = {
         "steps": trainer.global_step,
         "epochs": trainer.current_epoch,
@@ -108,11 +114,30 @@ def make_trainer(config: DictConfig, folder: Path, callbacks: list[lightning.Cal
     )
 
 
+NEEDED = {  # what a checkpoint must have, besides weights, that training goes on from
+    "optimizer_states": list,
+    "lr_schedulers": list,
+    "loops": dict,
+    "callbacks": dict,
+    "progress": dict,
+    "global_step": int,
+    "pytorch-lightning_version": str,
+}
+
+
 def check_resumed(checkpoint: dict, task: lightning.LightningModule, config: DictConfig) -> None:
     """Raises DuetError where a checkpoint cannot be gone on from with this model and these limits."""
-    for part in ("optimizer_states", "lr_schedulers", "loops", "global_step", "pytorch-lightning_version"):
-        if part not in checkpoint:
+    for part, kind in NEEDED.items():
+        value = checkpoint.get(part)
+        inner = value if kind is list and isinstance(value, list) else []
+        if not isinstance(value, kind) or value in ([], {}) or not all(isinstance(one, dict) for one in inner):
             raise DuetError(f"{config.resume} has no {part}, so training cannot go on from it: take a run's last.ckpt")
+    for side, tokenizer in zip(tokenizers_of(checkpoint, config.resume), (task.src_tokenizer, task.tgt_tokenizer)):
+        if side.pieces(range(len(side))) != tokenizer.pieces(range(len(tokenizer))):
+            raise DuetError(
+                f"{config.resume} was trained with another vocabulary than these data and options give: resume with those that "
+                f"the run had"
+            )
     here = {name: tuple(value.shape) for name, value in task.state_dict().items()}
     there = {name: tuple(value.shape) for name, value in checkpoint["state_dict"].items()}
     for name in sorted(here.keys() | there.keys()):
@@ -249,14 +274,29 @@ def told(failed: list[tuple[list[str], Exception]]) -> str:
     return f"{number}{others}: {'; '.join(parts)}"
 
 
+FLAGS = {"--cfg", "-c", "--resolve", "--package", "-p", "--run", "-r", "--info", "-i", "--config-path", "-cp", "--config-name",
+         "-cn", "--config-dir", "-cd", "--version", "--shell-completion", "-sc"}  # fmt: skip  # Hydra's
+
+
+def check_flags(words: list[str]) -> None:
+    for word in words:
+        if word.startswith("-") and word.partition("=")[0] not in FLAGS and not cli.wants_help([word]):
+            raise DuetError(f"unknown flag {word!r}: options are written key=value, -m makes a sweep of them; --help lists all")
+
+
 def main() -> None:
     sweep = sorted(SWEEP & set(sys.argv[1:]))
     words = [word for word in sys.argv[1:] if word not in SWEEP]
     sys.argv[1:] = sweep + cli.readable(words)  # argparse wants it before or after all overrides, not among them
     cli.check_experiment(words)
+    cli.check_groups(cli.readable(words))
     jobs.clear()
     failures.clear()
+    interrupted.clear()
+    check_flags(words)
     job()
+    if interrupted and sweep:
+        print(f"\nstopped: {len(jobs) - 1 - jobs.index(interrupted[0])} of {len(jobs)} jobs were not begun")
     if failures and not sweep:
         raise failures[0][1]
     if failures:

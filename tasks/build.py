@@ -160,8 +160,8 @@ def load(path: str | Path) -> Translator:
 
 def revive(checkpoint: dict, path: str | Path) -> Translator:
     """The translator of a checkpoint that `read_checkpoint` has checked; path: to name it in errors."""
-    ours, config = checkpoint["duet"], checkpoint["duet"]["config"]
-    source, target = _tokenizers(ours, path)
+    config = checkpoint["duet"]["config"]
+    source, target = tokenizers_of(checkpoint, path)
     model = build_model(config, source, target)
     weights = {name.removeprefix("model."): value for name, value in checkpoint["state_dict"].items()}
     try:
@@ -171,7 +171,9 @@ def revive(checkpoint: dict, path: str | Path) -> Translator:
     return Translator(model.eval(), source, target, config)
 
 
-def _tokenizers(ours: dict, path: str | Path) -> tuple[Tokenizer, Tokenizer]:
+def tokenizers_of(checkpoint: dict, path: str | Path) -> tuple[Tokenizer, Tokenizer]:
+    """Those of the source and of the target. Raises DuetError for damaged ones."""
+    ours = checkpoint["duet"]
     try:
         source = restore(ours["source"])
         return source, source if ours["target"] is None else restore(ours["target"])

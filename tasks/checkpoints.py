@@ -5,6 +5,7 @@ import shutil
 import signal
 from pathlib import Path
 
+import torch
 from lightning import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.trainer.states import TrainerFn
@@ -36,9 +37,18 @@ class Checkpoints(Checkpoint):
         return Path(trainer.default_root_dir) / "checkpoints"
 
     def on_train_start(self, trainer: Trainer, task: LightningModule) -> None:
-        """A resumed run has its best checkpoint from before in its own folder too."""
-        before = Path(trainer.ckpt_path).parent / "best.ckpt" if trainer.ckpt_path else None
-        if before and before.is_file() and trainer.is_global_zero and self.best is not None:
+        """A resumed run has the best checkpoint from before, as of the step that it goes on from, in its own folder too.
+
+        Where that file is not there any more, the best one is the best of this run.
+        """
+        if not trainer.ckpt_path or self.best is None:
+            return
+        folder, resumed = Path(trainer.ckpt_path).parent, Path(trainer.ckpt_path)
+        candidates = (folder / "best.ckpt", folder / f"step_{self.best_step}.ckpt", resumed)
+        before = next((path for path in candidates if step_of(path) == self.best_step), None)
+        if before is None:
+            self.best, self.best_step, self.scores = None, 0, {}
+        elif trainer.is_global_zero:
             self.folder(trainer).mkdir(parents=True, exist_ok=True)
             _replace(self.folder(trainer) / "best.ckpt", lambda path: shutil.copyfile(before, path))
 
@@ -85,6 +95,14 @@ class Checkpoints(Checkpoint):
     def load_state_dict(self, state: dict) -> None:
         self.best, self.best_step, self.scores = state["best"], state["best_step"], state["scores"]
         self.saved_step = state["saved_step"]
+
+
+def step_of(path: Path) -> int | None:
+    """The optimizer step that a checkpoint was written at; None where there is none to be read."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"]
+    except Exception:  # missing, damaged, or something else
+        return None
 
 
 def _replace(path: Path, write) -> None:

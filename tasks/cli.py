@@ -81,6 +81,21 @@ def check_experiment(words: Sequence[str]) -> None:
         raise DuetError("data=multi30k comes with its experiment: write experiment=multi30k instead")
 
 
+def check_groups(words: Sequence[str]) -> None:
+    """A group (model=…) is chosen by the name of one of its files; Hydra has no words for a number or null there."""
+    groups = {path.parent.relative_to(CONF).as_posix() for path in CONF.rglob("*.yaml")}
+    for word in words:
+        group = word.partition("=")[0].lstrip("+~")
+        if group not in groups or "=" not in word:
+            continue
+        override = OverridesParser.create().parse_override(word)
+        value = override.value()
+        names = value if isinstance(value, list) else [value]
+        if not override.is_sweep_override() and not all(isinstance(name, str) for name in names):
+            choices = sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+            raise DuetError(f"{group} is chosen by a name, not {value!r}; allowed: {', '.join(choices)}")
+
+
 def _missing(error: MissingConfigException) -> str:
     if not error.missing_cfg_file:
         return " ".join(str(error).split())[:300]
@@ -154,7 +169,7 @@ def _quoted(word: str) -> str:
 
 def value_of(key: str, words: Sequence[str]) -> str:
     """What key=… says on the command line; DuetError where it is missing."""
-    for word in words:
+    for word in reversed(words):  # the last one counts, as with Hydra
         if word.startswith(f"{key}="):
             return str(OverridesParser.create().parse_override(word).value())
     raise DuetError(f"{key} is missing: give {key}=PATH")

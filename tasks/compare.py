@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 import torch
 from matplotlib.figure import Figure
@@ -18,7 +19,19 @@ from omegaconf import DictConfig, OmegaConf
 from data.errors import DuetError
 from tasks import alignment, heatmap, page, plots, runs, systems
 from tasks.build import read_checkpoint, revive
-from tasks.evaluation import Outcome, Subject, check, decode_name, digest, evaluate, look, prepare, units_of, writable
+from tasks.evaluation import (
+    Outcome,
+    Subject,
+    check,
+    decode_name,
+    digest,
+    evaluate,
+    look,
+    prepare,
+    result_name,
+    units_of,
+    writable,
+)
 from tasks.hparams import leaves, settings
 from tasks.metrics import tokenizer_for
 from tasks.quiet import quiet
@@ -178,16 +191,13 @@ def _difference(kind: str, here: Sequence[str], there: Sequence[str]) -> str:
 
 def result_folder(candidate: Candidate, out: Path) -> Path:
     """Where a model's hypotheses go: into its run's evaluate folder, or to the report if there is none to write to."""
-    entry, config = candidate.entry, candidate.subject.config
-    name = f"{candidate.subject.split}-{decode_name(config)}"
-    name += "" if entry.ckpt.name == runs.BEST else f"-{entry.ckpt.stem}"
-    name += "" if config.limit is None else f"-first_{config.limit}"
+    entry = candidate.entry
     if entry.run is not None:
         try:
-            return writable(entry.run / "evaluate" / name)
+            return writable(entry.run / "evaluate" / result_name(candidate.subject))
         except (OSError, DuetError):
             pass
-    return writable(out / "evaluate" / entry.name.replace("/", "_"))
+    return writable(out / "evaluate" / quote(entry.name, safe=" "))  # unique, as names are
 
 
 def write(report: dict, candidates: Sequence[Candidate], out: Path) -> None:
@@ -239,6 +249,7 @@ def main() -> None:
         return
     if not paths:
         raise DuetError("nothing to compare: name runs, folders of runs or checkpoints: python -m tasks.compare runs/grammar")
+    cli.check_groups(words)
     entries, remarks = runs.find(paths, every="all=true" in map(str.lower, words))
     candidates = [read(entry, words) for entry in entries]
     config = candidates[0].subject.config
@@ -274,7 +285,10 @@ def settings_of(entry: runs.Entry, config: dict) -> dict:
     """By their names on the command line; a lone checkpoint knows only a part of them."""
     path = entry.run / "config.yaml" if entry.run else None
     if path and path.stat().st_size:
-        return settings(OmegaConf.load(path))
+        try:
+            return settings(OmegaConf.load(path))
+        except Exception:  # damaged, in any way
+            print(f"{path} cannot be read: the settings of {entry.name} are those of its checkpoint")
     return {name: value for name, value in leaves(config) if not name.startswith("data.make_")}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from omegaconf import DictConfig, OmegaConf
 
@@ -20,7 +21,7 @@ from tasks.build import Translator, build_data, make, respect_limits
 from tasks.cli import CONF, write_json, write_text
 from tasks.decoding import Decode
 from tasks.metrics import scores
-from tasks.samples import Look, check_places
+from tasks.samples import Look, attention_shapes, check_places
 from tasks.seq2seq import translate_batch
 
 
@@ -87,6 +88,8 @@ def make_split(config: DictConfig, model: Translator) -> tuple[str, PairData]:
     split = str(config.split)
     if config.source is not None:
         split = Path(str(config.source)).name  # a file may be called 1
+        if split in ("train", "valid", *data.test_splits):
+            split = f"file_{split}"
         data.add_split(split, TwoFiles(str(config.source), str(config.reference)))
     if config.limit is not None:
         pairs = list(zip(data.sources(split), data.references(split)))[: config.limit]
@@ -97,6 +100,13 @@ def make_split(config: DictConfig, model: Translator) -> tuple[str, PairData]:
 def decode_name(config: DictConfig) -> str:
     """beam, greedy or sample."""
     return config.decode._target_.rpartition(".")[2].lower()
+
+
+def result_name(subject: Subject) -> str:
+    """Of the folder of an evaluation: <split>-<decode>, and what keeps another checkpoint or a part of the split apart."""
+    stem, limit = subject.ckpt.stem, subject.config.limit
+    name = f"{subject.split}-{decode_name(subject.config)}"
+    return name + ("" if stem == "best" else f"-{stem}") + ("" if limit is None else f"-first_{limit}")
 
 
 def writable(folder: Path) -> Path:
@@ -118,11 +128,12 @@ def evaluate(subject: Subject, out: Path, *, reuse: bool = False, must_align: bo
     must_align: whether a model without attention is a mistake where alignment is asked for (DuetError), or just has none.
     """
     config = subject.config
+    plan = plan_alignment(subject, must_align=must_align)  # a mistake there is told before the work
     origin = origin_of(subject)
     before = stored(out, origin) if reuse else None
-    hypotheses, seconds, tokens = before or translate_split(
+    hypotheses, seconds, tokens = (before["hypotheses"], before["seconds"], before["tokens"]) if before else translate_split(
         subject.model, subject.data, subject.split, subject.decode, config.batch_size, config.device
-    )
+    )  # fmt: skip
     bleu = OmegaConf.to_container(config.metrics.bleu, resolve=True)
     result = scores(hypotheses, subject.references, **bleu) | {
         "seconds": seconds,
@@ -133,13 +144,11 @@ def evaluate(subject: Subject, out: Path, *, reuse: bool = False, must_align: bo
         "decode": OmegaConf.to_container(config.decode, resolve=True),
         "ckpt": str(subject.ckpt),
     }
-    if config.alignment.write or config.alignment.search or config.alignment.gold is not None:
-        try:
-            result["alignment"] = write_alignment(subject, out)
-        except alignment.NoAttention:
-            if must_align:
-                raise
+    if before and "alignment" in before:
+        result["alignment"] = before["alignment"]
     write_text(out / "hypotheses.txt", as_lines(hypotheses))
+    if plan:
+        result["alignment"] = write_alignment(subject, plan, out)
     write_json(out / "metrics.json", result | {"origin": origin | {"hypotheses": digest(hypotheses)}})
     return Outcome(result, hypotheses, out, before is not None)
 
@@ -177,9 +186,8 @@ def draw_heatmaps(subject: Subject, count: int, out: Path) -> None:
 def look(subject: Subject, place: int) -> Look:
     """A sentence's translation and attention."""
     model = subject.model
-    limit = None if model.model.max_source is None else model.model.max_source - 1
     tokenizers = (model.src_tokenizer, model.tgt_tokenizer)
-    return Look(model.model, subject.sources[place], *tokenizers, subject.decode, limit, place)
+    return Look(model.model, subject.sources[place], *tokenizers, subject.decode, subject.data.max_source, place)
 
 
 # What lies there already
@@ -201,13 +209,17 @@ def origin_of(subject: Subject) -> dict:
     }
 
 
-def stored(out: Path, origin: dict) -> tuple[list[str], float, int] | None:
-    """Hypotheses, seconds and tokens of an earlier evaluation with the same origin; None: there are none, or damaged ones."""
+def stored(out: Path, origin: dict) -> dict | None:
+    """hypotheses, seconds, tokens, and alignment if it was asked for, of an earlier evaluation with the same origin.
+
+    None: there is none, or a damaged one.
+    """
     try:
         result = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
         hypotheses = list(read_lines(out / "hypotheses.txt"))
         same = result["origin"] == origin | {"hypotheses": digest(hypotheses)}
-        return (hypotheses, result["seconds"], result["tokens"]) if same else None
+        kept = {name: result[name] for name in ("seconds", "tokens", "alignment") if name in result or name != "alignment"}
+        return kept | {"hypotheses": hypotheses} if same else None
     except (OSError, ValueError, KeyError, TypeError, DuetError):
         return None
 
@@ -242,13 +254,35 @@ def code_digest() -> str:
 # Word alignment
 
 
-def write_alignment(subject: Subject, out: Path) -> dict:
-    """Writes alignment.txt and returns what metrics.json says of it: the options and, where gold is known, the error rate."""
+class Plan(NamedTuple):
+    """What is to be aligned, and with what it is compared (None: nothing is known)."""
+
+    options: dict
+    texts: alignment.Texts
+    golds: list[alignment.Gold] | None
+
+
+def plan_alignment(subject: Subject, *, must_align: bool) -> Plan | None:
+    """None where no alignment is asked for, or the model has no attention and need not. DuetError for what cannot be."""
     options = OmegaConf.to_container(subject.config.alignment, resolve=True)
+    if not (options["write"] or options["search"] or options["gold"] is not None):
+        return None
+    shape = attention_shapes(subject.model.model).get("cross")
+    if shape is None and must_align:
+        raise alignment.NoAttention("the model has no cross-attention, so no alignment can be read off it")
+    if shape is None:
+        return None
+    alignment.choose(np.zeros((*shape, 1, 1)), options["layer"], options["head"])
     texts = alignment.Texts(subject.sources, subject.references, units_of(subject, options["unit"]))
     golds = find_gold(subject, texts)
     if options["search"] and golds is None:
         raise DuetError("alignment.search needs gold alignments: give alignment.gold=FILE")
+    return Plan(options, texts, golds)
+
+
+def write_alignment(subject: Subject, plan: Plan, out: Path) -> dict:
+    """Writes alignment.txt and returns what metrics.json says of it: the options and, where gold is known, the error rate."""
+    options, texts, golds = plan
     subject.model.model.to(subject.config.device)
     chosen = {name: options[name] for name in ("layer", "head", "shift")}
     found = alignment.align(read_attention(subject, texts), len(texts.sources), **chosen)

@@ -133,9 +133,11 @@ def training(checkpoint: dict, entry: Entry) -> dict[str, float | int | None]:
 
     For a run's best or last checkpoint they are those of the whole run; for any other, what led to it.
     """
-    watch = next((state for key, state in checkpoint.get("callbacks", {}).items() if key.startswith("Stopwatch")), {})
+    callbacks = checkpoint.get("callbacks")
+    states = callbacks.items() if isinstance(callbacks, dict) else ()
+    watch = next((state for key, state in states if str(key).startswith("Stopwatch") and isinstance(state, dict)), {})
     whole = summary(entry.run) if entry.run and entry.ckpt.name in (BEST, "last.ckpt") else {}
-    found = watch | whole
+    found = {name: value for name, value in (watch | whole).items() if type(value) in (int, float)}
     speed = found["train_tokens"] / found["train_seconds"] if found.get("train_seconds") else None
     if speed is None and entry.run:
         points = scalars(entry.run, "train/tokens_per_second")
@@ -149,10 +151,10 @@ def training(checkpoint: dict, entry: Entry) -> dict[str, float | int | None]:
 
 
 def summary(run: Path) -> dict:
-    """A run's metrics.json; {} where there is none, or it cannot be read."""
+    """The numbers in a run's metrics.json; {} where there is none, or it cannot be read."""
     try:
         found = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
-        return found if isinstance(found, dict) else {}
+        return {name: value for name, value in found.items() if type(value) in (int, float)} if isinstance(found, dict) else {}
     except (OSError, ValueError):
         return {}
 

@@ -81,18 +81,21 @@ class Samples(Callback):
 
 def check_places(model: Seq2Seq, layers: list[int] | None, heads: list[int] | None) -> None:
     """Raises DuetError for layers or heads (None: all) of which no attention of the model has them all."""
-    if layers is None and heads is None:
-        return
-    device, training = next(model.parameters()).device, model.training
-    src, tgt = torch.tensor([[EOS]], device=device), torch.tensor([[BOS]], device=device)
-    with torch.no_grad():
-        found = model.eval()(src, torch.ones_like(src, dtype=torch.bool), tgt, need_weights=True).attention
-    model.train(training)
     try:
-        for weights in found.values():
-            heatmap.choose(weights.shape[1:3], layers, heads)
+        for shape in attention_shapes(model).values() if layers is not None or heads is not None else ():
+            heatmap.choose(shape, layers, heads)
     except ValueError as error:
         raise DuetError(str(error)) from None
+
+
+@torch.no_grad()
+def attention_shapes(model: Seq2Seq) -> dict[str, tuple[int, int]]:
+    """kind -> (layers, heads) of all attention that a model has."""
+    device, training = next(model.parameters()).device, model.training
+    src, tgt = torch.tensor([[EOS]], device=device), torch.tensor([[BOS]], device=device)
+    found = model.eval()(src, torch.ones_like(src, dtype=torch.bool), tgt, need_weights=True).attention
+    model.train(training)
+    return {kind: tuple(weights.shape[1:3]) for kind, weights in found.items()}
 
 
 def _boards(trainer: Trainer) -> list:

@@ -76,9 +76,12 @@ class Bucket(NamedTuple):
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
-def buckets(lengths: Sequence[int], *, most: int = 8, least: int = 10) -> list[Bucket]:
+def buckets(
+    lengths: Sequence[int], *, most: int = 8, least: int = 10, weights: Sequence[int] | None = None
+) -> list[Bucket]:
     """Sentences by length, in steps as fine as `most` buckets allow; one with fewer than `least` sentences joins its neighbour.
 
+    weights: what each sentence counts for as one of `least` (None: 1); those with 0 fill no bucket.
     Lengths of 0 are left out. A bucket's first and last are bounds of its steps, at the ends of what there is.
     """
     real = {place: length for place, length in enumerate(lengths) if length > 0}
@@ -89,13 +92,17 @@ def buckets(lengths: Sequence[int], *, most: int = 8, least: int = 10) -> list[B
     for place, length in real.items():
         steps.setdefault((length - 1) // size, []).append(place)
     joined: list[Bucket] = []
+
+    def size_of(places: list[int]) -> int:
+        return len(places) if weights is None else sum(weights[place] for place in places)
+
     for step in sorted(steps):
-        if joined and (len(joined[-1].places) < least or len(steps[step]) < least and step == max(steps)):
+        if joined and (size_of(joined[-1].places) < least or size_of(steps[step]) < least and step == max(steps)):
             before = joined.pop()
             joined.append(Bucket(before.first, (step + 1) * size, before.places + steps[step]))
         else:
             joined.append(Bucket(step * size + 1, (step + 1) * size, steps[step]))
-    if len(joined) > 1 and len(joined[-1].places) < least:
+    if len(joined) > 1 and size_of(joined[-1].places) < least:
         last, before = joined.pop(), joined.pop()
         joined.append(Bucket(before.first, last.last, before.places + last.places))
     shortest, longest = min(real.values()), max(real.values())
@@ -108,9 +115,13 @@ def buckets(lengths: Sequence[int], *, most: int = 8, least: int = 10) -> list[B
 def bleu_by_length(
     outputs: Outputs, references: Sequence[str], lengths: Sequence[int], *, bleu: dict, bootstrap: int = 200
 ) -> list[dict]:
-    """first, last, sentences, and bleu and half_width by system, of each bucket. Tokenized as all references are."""
-    result = []
-    for first, last, places in buckets(lengths):
+    """first, last, sentences, and bleu and half_width by system, of each bucket. Tokenized as all references are.
+
+    BLEU needs 4-grams: a bucket has ten sentences or more whose references have them, so that perfect output scores 100.
+    """
+    result, tokenize = [], bleu_for(references, **bleu).tokenizer
+    long_enough = [int(len(tokenize(reference).split()) >= 4) for reference in references]
+    for first, last, places in buckets(lengths, weights=long_enough):
         part = [(name, [lines[i] for i in places]) for name, lines in outputs.items()]
         metrics = {"BLEU": bleu_for(references, **bleu)}
         _, found = PairedTest(part, metrics, [[references[i] for i in places]], test_type="bs", n_samples=bootstrap)()

@@ -22,6 +22,8 @@ TRAIN: dict[str, Kind] = {  # options that no `_target_` has
     "test": bool,
     "debug": bool,
     "threads": int | None,
+    "tokenizer.source": Callable,
+    "tokenizer.target": Callable,
     "tokenizer.shared": bool,
     "tokenizer.model_type": str,
     "tokenizer.vocab_size": int,
@@ -144,9 +146,11 @@ def check(config: DictConfig, plain: dict[str, Kind], *, needed: Sequence[str] =
     for key, kind in known:
         if (value := OmegaConf.select(config, key, default=_ABSENT)) is _ABSENT:
             continue
+        if isinstance(value, DictConfig) and "_target_" in value:
+            continue
         value = OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
-        if not _choices(kind):
-            if key not in TOLD_ELSEWHERE:
+        if set(_choices(kind)) <= {types.NoneType}:
+            if key not in TOLD_ELSEWHERE and value is not None:
                 raise DuetError(f"{key} is a part with options of its own, {key}.…, and cannot be {value!r}")
         elif type(value) is int and not fits(value, kind) and fits("", kind):
             OmegaConf.update(config, key, str(value))
@@ -172,7 +176,7 @@ def _annotated(config: DictConfig, path: str = "") -> Iterator[tuple[str, Kind]]
         child = None if OmegaConf.is_missing(config, key) else config[key]
         if isinstance(child, DictConfig):
             yield from _annotated(child, name)
-        if key in hints and not (isinstance(child, DictConfig) and "_target_" in child):
+        if key in hints:
             yield name, hints[key]
 
 

@@ -155,6 +155,60 @@ def test_steps_of_a_run_beside_its_best(shell, experiment):
     assert {path.name for path in (run / "evaluate").iterdir()} == {"test-greedy", "test-greedy-step_20"}
 
 
+def test_an_alignment_is_kept_when_the_translation_is_used_again(shell, experiment):
+    run = experiment / "two" / "2026-01-02_10-00-00"
+    done = shell.evaluate(f"ckpt={run}/checkpoints/best.ckpt", "decode=greedy", "alignment.write=true")
+    assert done.code == 0, done.err
+    before = json.loads((run / "evaluate/test-greedy/metrics.json").read_text())["alignment"]
+    assert shell.compare(str(run), "out=out", *QUICK).code == 0
+    assert report_of(shell.folder / "out")["models"][0]["reused"]
+    assert json.loads((run / "evaluate/test-greedy/metrics.json").read_text())["alignment"] == before
+
+
+def test_checkpoints_of_similar_names_have_files_of_their_own(shell, small_run):
+    for name in ("p/best.ckpt", "q/best.ckpt", "p_best.ckpt", "p__best.ckpt"):
+        (shell.folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(small_run.ckpt, shell.folder / name)
+    done = shell.compare("p/best.ckpt", "q/best.ckpt", "p_best.ckpt", "p__best.ckpt", "out=out", "limit=3", *QUICK)
+    assert done.code == 0, done.err
+    assert len({model["hypotheses"] for model in report_of(shell.folder / "out")["models"]}) == 4
+
+
+DAMAGES = {  # file of the run -> its content
+    "numbers that are none": ("metrics.json", '{"train_seconds": "x", "train_tokens": 3, "seconds": null, "best_step": "x"}'),
+    "steps that are none": ("metrics.json", '{"steps": [1]}'),
+    "a list": ("metrics.json", "[]"),
+    "no YAML": ("config.yaml", "a: ["),
+    "a reference to nothing": ("config.yaml", "x: ${y}"),
+    "no mapping": ("config.yaml", "- 1"),
+    "no UTF-8": ("config.yaml", b"\xff"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGES)
+def test_a_damaged_run_is_compared_all_the_same(shell, experiment, case):
+    file, content = DAMAGES[case]
+    run = experiment / "two" / "2026-01-02_10-00-00"
+    (run / file).write_bytes(content if isinstance(content, bytes) else content.encode())
+    done = shell.compare(str(run), "out=out", "limit=3", *QUICK)
+    assert done.code == 0, done.err
+
+
+def test_a_checkpoint_without_the_state_of_its_callbacks_is_compared_all_the_same(shell, small_run):
+    content = torch.load(small_run.ckpt, weights_only=True)
+    torch.save(content | {"callbacks": 5}, shell.folder / "a.ckpt")
+    assert shell.compare("a.ckpt", "out=out", "limit=3", *QUICK).code == 0
+
+
+def test_heatmaps_are_of_what_was_translated(shell, small_run):
+    """A source that is cut for the translation is cut for the picture too."""
+    shutil.copy(small_run.ckpt, shell.folder / "a.ckpt")
+    entry = runs.find(["a.ckpt"])[0][0]
+    subject = compare.read(entry, ["decode=greedy", "data.max_length=4"]).subject
+    place = max(range(len(subject.sources)), key=lambda i: len(subject.sources[i]))
+    assert len(compare.look(subject, place).labels["cross"][1]) == 5  # with EOS
+
+
 def test_the_same_model_twice_differs_in_nothing(shell, experiment):
     done = shell.compare(str(experiment), "all=true", "limit=7", "out=out", "baseline=four", *QUICK)
     assert done.code == 0, done.err
@@ -240,10 +294,11 @@ MISTAKES = {  # what is made beside a.ckpt, words, what the error line says
     "unknown baseline": (None, ["a.ckpt", "baseline=b"], ["baseline is 'b'", "choose one of a"]),
     "unknown option": (None, ["a.ckpt", "basline=b"], ["'basline'", "did you mean 'baseline'"]),
     "unknown decode": (None, ["a.ckpt", "decode=bean"], ["'bean'", "did you mean 'beam'"]),
-    "few resamples": (None, ["a.ckpt", "bootstrap=10"], ["bootstrap is 10", "from 100 on"]),
-    "no number": (None, ["a.ckpt", "examples=few"], ["examples is few"]),
-    "no answer": (None, ["a.ckpt", "all=maybe"], ["all is maybe", "true or false"]),
+    "few resamples": (None, ["a.ckpt", "bootstrap=10"], ["bootstrap must be a whole number, at least 100, not 10"]),
+    "no number": (None, ["a.ckpt", "examples=few"], ["examples must be a whole number, at least 0, not 'few'"]),
+    "no answer": (None, ["a.ckpt", "all=maybe"], ["all must be true or false, not 'maybe'"]),
     "no such layer": (None, ["a.ckpt", *QUICK, "layers=[9]", "heatmaps=1"], ["no such layer"]),
+    "no layer to align by": (None, ["a.ckpt", *QUICK, "alignment.write=true", "alignment.layer=9"], ["alignment.layer is 9"]),
     "not writable": (None, ["a.ckpt", "out=/proc/x", *QUICK], ["/proc/x"]),
     "a flag": (None, ["a.ckpt", "--fast"], ["--fast"]),
 }

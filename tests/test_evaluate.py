@@ -51,7 +51,38 @@ def test_results_stand_in_the_runs_folder_or_here(shell, trained):
     assert done.code == 0 and (run / "evaluate/valid-greedy/metrics.json").is_file()
     (shell.folder / "a=b 中.ckpt").write_bytes((run / "checkpoints/best.ckpt").read_bytes())
     done = shell.evaluate("ckpt=a=b 中.ckpt", f"data.root={corpus}")
-    assert done.code == 0 and (shell.folder / "evaluate/test-beam/hypotheses.txt").is_file(), done.err
+    assert done.code == 0 and (shell.folder / "evaluate/test-beam-a=b 中/hypotheses.txt").is_file(), done.err
+
+
+def test_a_part_of_a_split_and_another_checkpoint_overwrite_nothing(shell, trained):
+    run, corpus = trained
+    steps = sorted((run / "checkpoints").glob("step_*.ckpt"))
+    (shell.folder / "test.de").write_text("eins\n")
+    (shell.folder / "test").write_text("one\n")
+    for name, *words in (["best"], ["best", "limit=3"], [steps[0].stem], ["best", "source=test", "reference=test.de"]):
+        done = shell.evaluate(f"ckpt={run}/checkpoints/{name}.ckpt", "decode=greedy", *words)
+        assert done.code == 0, done.err
+    found = {path.parent.name: json.loads(path.read_text())["sentences"] for path in run.glob("evaluate/*/metrics.json")}
+    assert found["test-greedy"] == 12 and found["test-greedy-first_3"] == 3 and found["file_test-greedy"] == 1
+    assert found[f"test-greedy-{steps[0].stem}"] == 12
+
+
+def test_of_two_checkpoints_named_the_last_counts(shell, trained):
+    run, corpus = trained
+    best = run / "checkpoints/best.ckpt"
+    done = shell.evaluate("ckpt=nowhere.ckpt", f"ckpt={best}", "decode=greedy", "out=out")
+    assert done.code == 0 and results(shell.folder / "out")[0]["ckpt"] == str(best), done.err
+
+
+def test_a_wrong_alignment_is_told_before_anything_is_translated(shell, trained, monkeypatch):
+    run, _ = trained
+    monkeypatch.setattr("tasks.evaluation.translate_split", lambda *_: 1 / 0)
+    (shell.folder / "short.txt").write_text("0-0\n")
+    for word, part in [("alignment.gold=nowhere.txt", "nowhere.txt"), ("alignment.gold=short.txt", "short.txt has 1"),
+                       ("alignment.layer=9", "alignment.layer is 9"), ("alignment.head=-9", "alignment.head is -9"),
+                       ("alignment.search=true", "needs gold")]:  # fmt: skip
+        done = shell.evaluate(f"ckpt={run}/checkpoints/best.ckpt", "alignment.write=true", word, "out=out")
+        assert done.code == 2 and part in done.err, (word, done.err)
 
 
 def test_the_table_is_what_was_measured(shell, trained):

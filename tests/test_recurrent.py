@@ -94,7 +94,7 @@ def test_scores_are_their_formulas():
             a, b = q[n], k[n, s]
             joint = torch.cat([a, b])
             torch.testing.assert_close(dot(q, dot.keys(k))[n, s], a @ b / math.sqrt(8))
-            torch.testing.assert_close(general(q, general.keys(k))[n, s], a @ general.key.weight @ b)
+            torch.testing.assert_close(general(q, general.keys(k))[n, s], a @ general.key.weight @ b / 8**0.5)
             expected = additive.energy.weight[0] @ (w @ joint + additive.query.bias).tanh()
             torch.testing.assert_close(additive(q, additive.keys(k))[n, s], expected)
 

@@ -86,6 +86,16 @@ def test_bleu_by_length_is_that_of_the_bucket():
         assert found[0]["bleu"][name] == pytest.approx(score) and found[0]["half_width"][name] >= 0
 
 
+def test_perfect_output_scores_100_at_every_length():
+    """BLEU is 0 where no reference has a 4-gram: such sentences are counted with longer ones."""
+    words = ["word", "other", "third", "fourth", "fifth", "sixth"]
+    references = [" ".join(words[:n]) for n in range(1, 7) for _ in range(12)]
+    lengths = [len(line.split()) for line in references]
+    found = systems.bleu_by_length({"perfect": list(references)}, references, lengths, bleu=OPTIONS["bleu"], bootstrap=50)
+    assert [(bucket["first"], bucket["last"], bucket["sentences"]) for bucket in found] == [(1, 4, 48), (5, 5, 12), (6, 6, 12)]
+    assert [bucket["bleu"]["perfect"] for bucket in found] == pytest.approx([100] * 3)
+
+
 def test_the_sentences_that_differ_most_come_first():
     references, sources = ["one two three", "four five six", "seven", ""], ["1 2 3", "4 5 6", "7", " "]
     outputs = {

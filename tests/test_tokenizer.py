@@ -108,7 +108,7 @@ def test_characters_do_not_depend_on_the_order_of_texts():
 @pytest.mark.parametrize("min_count, texts, message", [
     (0, ["a"], "min_count is 0: it must be at least 1"),
     (3, ["aab"], "no character occurs tokenizer.min_count=3 times"),
-    (1, [], "no character occurs"),
+    (1, [], "hold no character: every pair is blank"),
 ])  # fmt: skip
 def test_character_mistakes(min_count, texts, message):
     with pytest.raises(DuetError, match=message):

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -265,6 +266,65 @@ def test_a_trained_model_translates(shell, corpus):
     assert metrics["test/bleu"] > 80
 
 
+def shifted(corpus, folder):
+    """The same corpus in other letters, as many."""
+    (folder / "shifted").mkdir()
+    letters = str.maketrans("abcdefghijklmnopqrstuvwxyz", "bcdefghijklmnopqrstuvwxyza")
+    for path in corpus.iterdir():
+        (folder / "shifted" / path.name).write_text(path.read_text(encoding="utf-8").translate(letters), encoding="utf-8")
+    return folder / "shifted"
+
+
+DAMAGES = [("callbacks", 5), ("progress", 5), ("progress", {}), ("global_step", "x"), ("optimizer_states", [])]
+DAMAGES += [("optimizer_states", 5), ("loops", {}), ("lr_schedulers", [5])]
+
+
+def damaged(ckpt, folder, part, value):
+    path = folder / f"{part}_{value}.ckpt".replace("[", "").replace("]", "").replace("{", "").replace("}", "")
+    torch.save(torch.load(ckpt, weights_only=True) | {part: value}, path)
+    return path
+
+
+NEVER_BETTER = ["callbacks.checkpoints.monitor=val/loss", "callbacks.checkpoints.mode=max"]  # the loss falls
+
+
+def test_a_run_resumed_from_a_checkpoint_that_lies_alone_has_a_best_one(shell, corpus):
+    assert shell.train("trainer.max_steps=20", *NEVER_BETTER, "test=false", data=corpus).code == 0
+    first = shell.latest
+    shutil.copy(first / "checkpoints/last.ckpt", shell.folder / "lone.ckpt")
+    done = shell.train("resume=lone.ckpt", "trainer.max_steps=40", *NEVER_BETTER, data=corpus)
+    assert done.code == 0, done.err
+    best = torch.load(shell.latest / "checkpoints/best.ckpt", weights_only=True)
+    assert best["global_step"] == 30 == json.loads((shell.latest / "metrics.json").read_text())["best_step"]
+
+
+def test_a_resumed_run_has_no_best_checkpoint_from_its_future(shell, corpus):
+    better = ["callbacks.checkpoints.monitor=val/loss", "callbacks.checkpoints.mode=min", "test=false"]
+    assert shell.train("trainer.max_steps=30", *better, data=corpus).code == 0
+    first = shell.latest
+    assert torch.load(first / "checkpoints/best.ckpt", weights_only=True)["global_step"] == 30
+    words = [f"resume={first}/checkpoints/step_10.ckpt", "trainer.max_steps=14", "trainer.limit_val_batches=0"]
+    assert shell.train(*words, *better, data=corpus).code == 0
+    best = torch.load(shell.latest / "checkpoints/best.ckpt", weights_only=True)
+    assert best["global_step"] == 10 == json.loads((shell.latest / "metrics.json").read_text())["best_step"]
+
+
+def test_after_ctrl_c_a_sweep_begins_no_further_job(shell, corpus, monkeypatch):
+    from tasks.seq2seq import Seq2SeqTask
+
+    step = Seq2SeqTask.training_step
+    monkeypatch.setattr(Seq2SeqTask, "training_step", lambda *a: (signal.raise_signal(signal.SIGINT), step(*a))[1])
+    done = shell.train("-m", "seed=1,2,3", "trainer.max_steps=8", data=corpus)
+    assert done.code == 0 and "stopped: 2 of 3 jobs were not begun" in done.out, done
+    assert len(list(shell.folder.glob("runs/text/transformer_tiny/*"))) == 1
+
+
+@pytest.mark.parametrize("flag", ["--foo", "--resume", "-x"])
+def test_an_unknown_flag_is_told_in_one_line(shell, flag):
+    done = shell.train_as_it_is(flag, "x")
+    assert done.code == 2 and done.err.startswith(f"error: unknown flag {flag!r}: ") and done.err.count("\n") == 1
+
+
 def test_what_cannot_be_resumed_is_told(shell, corpus):
     shell.train("trainer.max_steps=10", "test=false", data=corpus)
     last = shell.latest / "checkpoints/last.ckpt"
@@ -274,6 +334,11 @@ def test_what_cannot_be_resumed_is_told(shell, corpus):
         ([f"resume={last}", "trainer.max_steps=20", "model.channels=32"], "does not fit this model"),
         ([f"resume={last}", "trainer.max_steps=10"], "is at step 10, and trainer.max_steps is 10: nothing is left"),
         ([f"resume={weights_only}", "trainer.max_steps=20"], "has no optimizer_states"),
+        ([f"resume={last}", "trainer.max_steps=20", f"data.root={shifted(corpus, shell.folder)}"], "with another vocabulary"),
+        *[
+            ([f"resume={damaged(last, shell.folder, part, value)}", "trainer.max_steps=20"], f"has no {part}")
+            for part, value in DAMAGES
+        ],
     ]:
         done = shell.train(*words, data=corpus)
         assert done.code == 2 and part in done.err and len(done.err.splitlines()) == 1
