@@ -26,8 +26,9 @@ def evaluate(config: DictConfig, model: Translator) -> dict:
 
 def output_folder(subject: Subject) -> Path:
     """Where the results go."""
-    base, out = run_of(subject.ckpt) or Path(), subject.config.out
-    return writable(Path(str(out)) if out is not None else base / "evaluate" / result_name(subject))
+    run, out = run_of(subject.ckpt), subject.config.out
+    name = result_name(subject, plain=("best", "last") if run else (subject.ckpt.stem,))
+    return writable(Path(str(out)) if out is not None else (run or Path()) / "evaluate" / name)
 
 
 def report(outcome: Outcome) -> None:

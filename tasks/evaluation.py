@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -102,11 +102,14 @@ def decode_name(config: DictConfig) -> str:
     return config.decode._target_.rpartition(".")[2].lower()
 
 
-def result_name(subject: Subject) -> str:
-    """Of the folder of an evaluation: <split>-<decode>, and what keeps another checkpoint or a part of the split apart."""
+def result_name(subject: Subject, plain: Collection[str] = ("best",)) -> str:
+    """Of the folder of an evaluation: <split>-<decode>, and what keeps another checkpoint or a part of the split apart.
+
+    plain: the names of checkpoints that need no mark.
+    """
     stem, limit = subject.ckpt.stem, subject.config.limit
     name = f"{subject.split}-{decode_name(subject.config)}"
-    return name + ("" if stem == "best" else f"-{stem}") + ("" if limit is None else f"-first_{limit}")
+    return name + ("" if stem in plain else f"-{stem}") + ("" if limit is None else f"-first_{limit}")
 
 
 def writable(folder: Path) -> Path:
