@@ -22,7 +22,7 @@ grammar)
     train model=$model trainer.max_steps=1000 trainer.val_check_interval=500 "${common[@]}"
   done
   train model=transformer_tiny trainer.max_steps=1200 trainer.val_check_interval=600 "${common[@]}"
-  "$python" -m tasks.compare runs/baselines split=test alignment.write=true
+  "$python" -m tasks.compare runs/baselines split=test alignment.search=true
   "$python" -m tasks.compare runs/baselines split=test_long baseline=rnn_none
   ;;
 multi30k)
