@@ -100,7 +100,10 @@ def train(config: DictConfig, folder: Path) -> None:
 def make_trainer(config: DictConfig, folder: Path, callbacks: list[lightning.Callback]) -> lightning.Trainer:
     """Lightning's Trainer with these callbacks and the config's further ones (null: without it)."""
     check_limits(config.trainer)
-    further = [part for name, part in OmegaConf.to_container(config.callbacks).items() if part and name != "checkpoints"]
+    parts = OmegaConf.to_container(config.callbacks)
+    averages = parts.get("ema") and parts["ema"]["decay"] is not None
+    unwanted = {"checkpoints"} | (set() if averages else {"ema"})
+    further = [part for name, part in parts.items() if part and name not in unwanted]
     return make(
         OmegaConf.to_container(config.trainer, resolve=True),
         logger=TensorBoardLogger(folder, name="", version=""),

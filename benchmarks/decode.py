@@ -80,7 +80,7 @@ class ExactLength:
     def __init__(self, size: int, lengths: list[int]):
         self.size, self.lengths = size, torch.tensor(lengths)
 
-    def __call__(self, model: Seq2Seq, src: Tensor, src_mask: Tensor, index: Tensor):
+    def __call__(self, model: Seq2Seq, src: Tensor, src_mask: Tensor, index: Tensor, *, begin: Tensor | None = None):
         lengths = self.lengths[index]
 
         def not_yet(scores: Tensor, prefix: Tensor, source: Tensor, sentence: Tensor) -> Tensor:

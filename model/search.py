@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from model.base import Seq2Seq, select
+from model.base import Seq2Seq, State, select
 
 Constraint = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """scores (N, V) log-probabilities, prefix (N, t) without BOS, source (N, S), sentence (N,) -> scores; pure."""
@@ -20,12 +20,14 @@ Constraint = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 class Hypotheses(NamedTuple):
     """tokens (B, K, T): best first, without BOS, each ends with EOS, padded. A place that found nothing is all PAD.
 
-    scores (B, K): what they are ranked by; -inf where nothing was found. log_probs (B, K): plain sums, EOS's included.
+    scores (B, K): what they are ranked by; -inf where nothing was found. log_probs (B, K): the model's own, summed, EOS's
+    included, whatever rules took off. token_log_probs (B, K, T): the same a token, 0 on padding.
     """
 
     tokens: Tensor
     scores: Tensor
     log_probs: Tensor
+    token_log_probs: Tensor
 
 
 @torch.no_grad()
@@ -51,26 +53,18 @@ def sample(
     et al. 2020). seeds (B,): one generator a sentence (None: seeded by torch's default generator).
     """
     rules = Rules(src, src_mask, max_len, bos, eos, pad, constraints)
-    state = model.encode(src, src_mask)
-    sentence = torch.arange(src.size(0), device=src.device)  # (N,) which sentence each living row is
-    tokens, prefix = torch.full_like(sentence, bos), src.new_empty(src.size(0), 0)
+    rows = _Rows.begin(model.encode(src, src_mask), src, bos)
     found = _Found(src.size(0), 1, int(max_len.max()) + 1, pad, src.device)
-    total = torch.zeros(src.size(0), device=src.device)
     draw = _Draw(temperature, top_k, top_p, seeds, src.size(0)) if temperature > 0 else None
-    while sentence.numel():
-        logits, state = model.step(tokens, state)
-        raw = logits.float().log_softmax(dim=-1)
-        scores = rules(raw, prefix, sentence)
-        tokens = draw(scores, sentence) if draw else scores.argmax(dim=-1)
-        value = scores.gather(1, tokens.unsqueeze(1)).squeeze(1)
-        total = total + value
-        prefix = torch.cat([prefix, tokens.unsqueeze(1)], dim=1)
-        dead, done = value.isneginf(), tokens == eos
-        found.add(sentence, prefix, total, total, done & ~dead)
-        rows = (~done & ~dead).nonzero().squeeze(1)
-        if rows.numel() < tokens.numel():
-            state = select(state, rows)
-            sentence, tokens, prefix, total = sentence[rows], tokens[rows], prefix[rows], total[rows]
+    while rows.sentence.numel():
+        log_probs, rows = rows.step(model)
+        scores = rules(log_probs, rows.prefix, rows.sentence)
+        tokens = draw(scores, rows.sentence) if draw else scores.argmax(dim=-1)
+        every = torch.arange(tokens.numel(), device=tokens.device)
+        rows = rows.grow(every, tokens, rows.total + scores[every, tokens], log_probs)
+        dead, done = rows.total.isneginf(), tokens == eos
+        found.add(rows, rows.total, done & ~dead)
+        rows = rows.keep(~done & ~dead)
     return found.ranked()
 
 
@@ -85,46 +79,173 @@ def beam(
     pad: int,
     max_len: Tensor,
     size: int = 4,
-    length_penalty: float = 0.6,
+    length_penalty: float | str = 0.6,
+    coverage_penalty: float = 0.0,
+    n_best: int | None = None,
+    groups: int = 1,
+    diversity: float = 0.0,
     constraints: Sequence[Constraint] = (),
 ) -> Hypotheses:
-    """The `size` best hypotheses that beam search finds, ranked by log-probability / lp(length).
+    """The best hypotheses that beam search finds, ranked by log-probability / lp(length) + coverage.
 
-    lp(n) = ((5 + n) / 6)^length_penalty with EOS counted (Wu et al. 2016, eq. 14); 0 ranks by plain log-probability.
+    length_penalty: see `penalty`. coverage_penalty β: β Σ_s log(min(Σ_t a_ts, 1)) is added, a being cross-attention, the mean
+    of layers and heads, and s the source's tokens without EOS (Wu et al. 2016, eq. 14). ValueError for a model without.
+
     A sentence has `size` places. A hypothesis that ends keeps its place, and the living ones compete for the others by
-    plain log-probability, which is fair among equal lengths (as in Nematus and Marian). So nothing is stopped early, a
-    beam of one is greedy search, and a beam wider than there are sequences is an exhaustive one. max_len as in `sample`.
+    plain log-probability, which is fair among equal lengths (as in Nematus and Marian). So a beam of one is greedy search,
+    and a beam wider than there are sequences is an exhaustive one. n_best (None: size) is how many are returned. A sentence
+    ends when as many are found as no living hypothesis can overtake, even if all that it still writes were certain; so
+    n_best changes what is returned and how long it takes, but no rank. That needs constraints that never raise a score.
+
+    groups G > 1: the places are shared out to G beams, one after the other at each step. To choose its tokens, a beam takes
+    `diversity` off those that the beams before it have just chosen, each time that they were (Vijayakumar et al. 2016, with
+    Hamming distance); hypotheses are ranked without that. max_len as in `sample`.
     """
     if size < 1:
         raise ValueError(f"beam size must be at least 1, not {size}")
+    if groups < 1 or size % groups:
+        raise ValueError(f"groups must divide the beam size, but {groups} do not divide {size}")
+    count = min(n_best or size, size)
     rules = Rules(src, src_mask, max_len, bos, eos, pad, constraints)
-    state = model.encode(src, src_mask)
-    sentence = torch.arange(src.size(0), device=src.device)  # (N,), ascending
-    tokens, prefix = torch.full_like(sentence, bos), src.new_empty(src.size(0), 0)
-    total = torch.zeros(src.size(0), device=src.device)
-    found = _Found(src.size(0), size, int(max_len.max()) + 1, pad, src.device)
-    while sentence.numel():
-        logits, state = model.step(tokens, state)
-        scores = total.unsqueeze(1) + rules(logits.float().log_softmax(dim=-1), prefix, sentence)  # (N, V)
-        rows, tokens, total = _best(scores, sentence, size - found.count)
-        sentence, prefix = sentence[rows], torch.cat([prefix[rows], tokens.unsqueeze(1)], dim=1)
+    state = model.encode(src, src_mask, need_weights=coverage_penalty > 0)
+    ranking = _Ranking(length_penalty, coverage_penalty, src_mask & (src != eos), max_len)
+    begin = _Rows.begin(state, src, bos, coverage=coverage_penalty > 0)
+    length = int(max_len.max()) + 1
+    beams = [
+        _Beam(begin, _Found(src.size(0), size // groups, length, pad, src.device), count if groups == 1 else None)
+        for _ in range(groups)
+    ]
+    while any(beam.rows.sentence.numel() for beam in beams):
+        taken = None
+        for beam in (beam for beam in beams if beam.rows.sentence.numel()):
+            sentence, tokens, entries = beam.advance(model, rules, ranking, eos, taken)
+            if groups > 1:
+                taken = torch.zeros(src.size(0), entries, device=src.device) if taken is None else taken
+                taken.index_put_((sentence, tokens), taken.new_full((), -diversity), accumulate=True)
+    return _Found.joined([beam.found for beam in beams]).ranked(count)
+
+
+def penalty(length: int | Tensor, alpha: float | str) -> float | Tensor:
+    """lp(length) of Wu et al. 2016, eq. 14: ((5 + length) / 6)^alpha, EOS counted; 0: none. "average": the length itself."""
+    return length if alpha == "average" else ((5 + length) / 6) ** alpha
+
+
+@torch.no_grad()
+def score(model: Seq2Seq, src: Tensor, src_mask: Tensor, tgt: Tensor, gold: Tensor, *, pad: int) -> Tensor:
+    """The model's log-probability of each token of `gold` (B, T), 0 on padding; tgt is gold behind BOS, without its end."""
+    hidden, real = model(src, src_mask, tgt).hidden, gold != pad
+    log_probs = model.project(hidden[real]).float().log_softmax(dim=-1).gather(1, gold[real].unsqueeze(1)).squeeze(1)
+    return log_probs.new_zeros(gold.shape).masked_scatter(real, log_probs)
+
+
+class _Rows(NamedTuple):
+    """The hypotheses still alive, sentence after sentence.
+
+    sentence (N,): which one each belongs to, ascending. tokens (N,): the newest. prefix, log_probs (N, t): all, and what the
+    model gave each. total (N,): their sum, less what rules took off. covered (N, S): attention so far, or None. origin (N,):
+    each one's row of the state, where that has not been brought into their order yet (None: it has).
+    """
+
+    sentence: Tensor
+    tokens: Tensor
+    prefix: Tensor
+    log_probs: Tensor
+    total: Tensor
+    covered: Tensor | None
+    state: State
+    origin: Tensor | None = None
+
+    @classmethod
+    def begin(cls, state: State, src: Tensor, bos: int, *, coverage: bool = False) -> "_Rows":
+        """One row a sentence."""
+        sentence = torch.arange(src.size(0), device=src.device)
+        total, empty = torch.zeros(src.size(0), device=src.device), src.new_empty(src.size(0), 0)
+        covered = torch.zeros(src.shape, device=src.device) if coverage else None
+        return cls(sentence, torch.full_like(sentence, bos), empty, empty.float(), total, covered, state)
+
+    def step(self, model: Seq2Seq) -> tuple[Tensor, "_Rows"]:
+        """Log-probabilities (N, V) of the next token, and the rows with the model's new state."""
+        logits, state = model.step(self.tokens, self.state)
+        covered = self.covered
+        if covered is not None:
+            if "cross" not in state:
+                raise ValueError("a coverage penalty needs cross-attention, which this model has not")
+            covered = covered + state["cross"].float().mean(dim=(1, 2))
+        return logits.float().log_softmax(dim=-1), self._replace(state=state, covered=covered)
+
+    def grow(self, rows: Tensor, tokens: Tensor, total: Tensor, log_probs: Tensor) -> "_Rows":
+        """Each of these rows (M,) with one more token (M,) and its new total (M,); log_probs as `step` gave them."""
+        prefix = torch.cat([self.prefix[rows], tokens.unsqueeze(1)], dim=1)
+        each = torch.cat([self.log_probs[rows], log_probs[rows, tokens].unsqueeze(1)], dim=1)
+        covered = None if self.covered is None else self.covered[rows]
+        return _Rows(self.sentence[rows], tokens, prefix, each, total, covered, self.state, rows)
+
+    def keep(self, alive: Tensor) -> "_Rows":
+        """After `grow`: the rows for which alive (N,) is true, and their state; the ended need none."""
+        own = [None if part is None else part[alive] for part in (*self[:5], self.covered)]
+        origin, size = self.origin[alive], next(iter(self.state.values())).size(0)
+        same = origin.numel() == size and torch.equal(origin, torch.arange(size, device=origin.device))
+        return _Rows(*own, self.state if same else select(self.state, origin))
+
+
+class _Ranking:
+    """What a hypothesis is worth, and what it could still come to be worth."""
+
+    def __init__(self, length_penalty: float | str, coverage_penalty: float, real: Tensor, max_len: Tensor):
+        self.length_penalty, self.coverage_penalty, self.real, self.max_len = length_penalty, coverage_penalty, real, max_len
+
+    def scores(self, rows: _Rows) -> Tensor:
+        """(N,), were they to end here."""
+        scores = rows.total / penalty(rows.prefix.size(1), self.length_penalty)
+        if rows.covered is not None:
+            seen = rows.covered.clamp(min=1e-10, max=1.0).log().masked_fill(~self.real[rows.sentence], 0.0)
+            scores = scores + self.coverage_penalty * seen.sum(dim=1)
+        return scores
+
+    def bounds(self, rows: _Rows) -> Tensor:
+        """(N,): no continuation is worth more, since totals only fall, and coverage is at most 0."""
+        longest = penalty((self.max_len[rows.sentence] + 1).to(rows.total.dtype), self.length_penalty)
+        next_one = penalty(rows.prefix.size(1) + 1, self.length_penalty)
+        return rows.total / torch.clamp(torch.as_tensor(longest, device=rows.total.device), min=next_one)
+
+
+class _Beam:
+    """One beam over all sentences. count: how many hypotheses are wanted of a sentence, or None: all that it has places for."""
+
+    def __init__(self, rows: _Rows, found: "_Found", count: int | None):
+        self.rows, self.found, self.count = rows, found, count
+
+    def advance(
+        self, model: Seq2Seq, rules: "Rules", ranking: _Ranking, eos: int, taken: Tensor | None
+    ) -> tuple[Tensor, Tensor, int]:
+        """One token more for every row. taken (B, V): what to add to the scores to choose by.
+
+        Returns sentences and tokens of what was chosen, and V.
+        """
+        log_probs, before = self.rows.step(model)
+        scores = before.total.unsqueeze(1) + rules(log_probs, before.prefix, before.sentence)  # (N, V)
+        wanted = scores if taken is None else scores + taken[before.sentence]
+        chosen, tokens = _best(wanted, before.sentence, self.found.places - self.found.count)
+        rows = before.grow(chosen, tokens, scores[chosen, tokens], log_probs)
         done = tokens == eos
-        found.add(sentence, prefix, total, total / penalty(prefix.size(1), length_penalty), done)
-        alive = (~done).nonzero().squeeze(1)
-        state = select(state, rows[alive])
-        sentence, tokens, prefix, total = sentence[alive], tokens[alive], prefix[alive], total[alive]
-    return found.ranked()
+        self.found.add(rows, ranking.scores(rows), done)
+        self.rows = rows.keep(~done & ~self._settled(rows, ranking, done))
+        return rows.sentence, rows.tokens, log_probs.size(1)
+
+    def _settled(self, rows: _Rows, ranking: _Ranking, done: Tensor) -> Tensor:
+        """(N,): whether the row's sentence has what is wanted, and none of its living rows can come before that."""
+        if self.count is None or self.count == self.found.places:
+            return torch.zeros_like(done)
+        bounds = ranking.bounds(rows).masked_fill(done, -math.inf)
+        best = torch.full_like(self.found.scores[:, 0], -math.inf).scatter_reduce(0, rows.sentence, bounds, "amax")
+        last = self.found.scores.topk(self.count, dim=1).values[:, -1]  # (B,), -inf where too few have ended
+        return ((last >= best) & ~last.isneginf())[rows.sentence]
 
 
-def penalty(length: int | Tensor, alpha: float) -> float | Tensor:
-    """lp(length) of Wu et al. 2016, eq. 14."""
-    return ((5 + length) / 6) ** alpha
-
-
-def _best(scores: Tensor, sentence: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _best(scores: Tensor, sentence: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
     """Each sentence's best continuations among those of its rows, as many as it has places.
 
-    scores (N, V); sentence (N,), ascending; places (B,). Returns row, token and score of each, by sentence and rank.
+    scores (N, V); sentence (N,), ascending; places (B,). Returns row and token of each, by sentence and rank.
     """
     width = min(int(places.max()), scores.size(1))
     values, tokens = scores.topk(width, dim=1)  # (N, W): no row gives more than that
@@ -137,7 +258,7 @@ def _best(scores: Tensor, sentence: Tensor, places: Tensor) -> tuple[Tensor, Ten
     keep = (rank < places[names].unsqueeze(1)) & ~top.isneginf()
     first = (counts.cumsum(0) - counts).unsqueeze(1)
     rows = (first + flat // width)[keep]
-    return rows, tokens[rows, (flat % width)[keep]], top[keep]
+    return rows, tokens[rows, (flat % width)[keep]]
 
 
 class Rules:
@@ -162,27 +283,43 @@ class _Found:
     """The hypotheses that have ended: K places for each of B sentences."""
 
     def __init__(self, sentences: int, places: int, length: int, pad: int, device: torch.device):
+        self.places = places
         self.tokens = torch.full((sentences, places, length), pad, dtype=torch.long, device=device)
+        self.token_log_probs = torch.zeros(sentences, places, length, device=device)
         self.scores = torch.full((sentences, places), -math.inf, device=device)
-        self.log_probs = self.scores.clone()
         self.count = torch.zeros(sentences, dtype=torch.long, device=device)
 
-    def add(self, sentence: Tensor, prefix: Tensor, log_probs: Tensor, scores: Tensor, done: Tensor) -> None:
-        """Those rows that are done; sentence (N,) ascending, prefix (N, t)."""
-        rows = done.nonzero().squeeze(1)
-        if not rows.numel():
+    def add(self, rows: _Rows, scores: Tensor, done: Tensor) -> None:
+        """Those rows (N) that are done, worth scores (N,)."""
+        ended = done.nonzero().squeeze(1)
+        if not ended.numel():
             return
-        _, which, counts = sentence[rows].unique_consecutive(return_inverse=True, return_counts=True)
-        order = torch.arange(rows.numel(), device=rows.device) - (counts.cumsum(0) - counts)[which]
-        sentence, place = sentence[rows], self.count[sentence[rows]] + order
-        self.tokens[sentence, place, : prefix.size(1)] = prefix[rows]
-        self.scores[sentence, place], self.log_probs[sentence, place] = scores[rows], log_probs[rows]
+        sentence = rows.sentence[ended]
+        _, which, counts = sentence.unique_consecutive(return_inverse=True, return_counts=True)
+        order = torch.arange(ended.numel(), device=ended.device) - (counts.cumsum(0) - counts)[which]
+        place, length = self.count[sentence] + order, rows.prefix.size(1)
+        self.tokens[sentence, place, :length] = rows.prefix[ended]
+        self.token_log_probs[sentence, place, :length] = rows.log_probs[ended]
+        self.scores[sentence, place] = scores[ended]
         self.count = self.count + torch.bincount(sentence, minlength=self.count.numel())
 
-    def ranked(self) -> Hypotheses:
+    @classmethod
+    def joined(cls, parts: "Sequence[_Found]") -> "_Found":
+        """All places of several."""
+        if len(parts) == 1:
+            return parts[0]
+        whole = cls.__new__(cls)
+        for name in ("tokens", "token_log_probs", "scores"):
+            setattr(whole, name, torch.cat([getattr(part, name) for part in parts], dim=1))
+        return whole
+
+    def ranked(self, count: int | None = None) -> Hypotheses:
+        """The first `count` of each sentence (None: all)."""
         scores, order = self.scores.sort(dim=1, descending=True, stable=True)
-        tokens = self.tokens.gather(1, order.unsqueeze(2).expand_as(self.tokens))
-        return Hypotheses(tokens, scores, self.log_probs.gather(1, order))
+        scores, order = scores[:, :count], order[:, :count].unsqueeze(2).expand(-1, -1, self.tokens.size(2))
+        each = self.token_log_probs.gather(1, order)
+        log_probs = each.sum(dim=2).masked_fill(scores.isneginf(), -math.inf)
+        return Hypotheses(self.tokens.gather(1, order), scores, log_probs, each)
 
 
 class _Draw:

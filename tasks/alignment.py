@@ -10,7 +10,7 @@ Shapes: L layers, H heads, T target tokens and S source tokens (EOS included), J
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,9 @@ from data.tokenizer import BOS, PAD, UNK, UNKNOWN, Tokenizer
 from model.base import Seq2Seq
 from tasks.decoding import Decode
 from tasks.metrics import is_chinese
+
+if TYPE_CHECKING:
+    from tasks.build import Translator
 
 Link = tuple[int, int]
 """(source word, target word), both from 0."""
@@ -303,6 +306,24 @@ def _with_output(model: Seq2Seq, decode: Decode, batch: Batch) -> Batch:
     tgt = torch.cat([torch.full_like(gold[:, :1], BOS), gold[:, :-1]], dim=1)
     tgt = tgt.masked_fill((gold == PAD), PAD)
     return batch._replace(tgt=tgt, gold=gold)
+
+
+@torch.no_grad()
+def of_output(model: "Translator", source: str, ids: list[int], limit: int | None = None) -> list[Link]:
+    """The links of one sentence and a hypothesis of it (ids, with EOS), from the mean of all cross-attention."""
+    tokens = model.src_tokenizer.encode(source)[:limit]
+    if not tokens or len(ids) < 2:
+        return []
+    batch = model.batch([(tokens, ids[:-1])], [0])
+    weights = model.model(batch.src, batch.src_mask, batch.tgt, need_weights=True).attention.get("cross")
+    if weights is None:
+        raise NoAttention("the model has no cross-attention, so no alignment can be read off it")
+    text = model.tgt_tokenizer.decode(ids)
+    columns = _shares(model.src_tokenizer, source, unit_of([source], "auto"), None)[: len(tokens)]
+    rows = _shares(model.tgt_tokenizer, text, unit_of([text], "auto"), ids[:-1])
+    if not columns.size or not rows.size:
+        return []
+    return links(choose(merge(weights[0].double().cpu().numpy(), rows, columns)))
 
 
 def align(sentences: Iterator[Sentence], count: int, *, layer: int | None, head: int | None, shift: int) -> list[list[Link]]:

@@ -1,25 +1,28 @@
 """From a config to the objects of a run, and from a checkpoint to a model that translates."""
 
+import math
 import pickle
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import hydra.utils
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from data.batching import collate
+from data.batching import Batch, collate
 from data.errors import DuetError
 from data.module import PairData
-from data.tokenizer import Tokenizer, restore
+from data.tokenizer import EOS, PAD, Tokenizer, restore
 from model.base import Seq2Seq
+from model.ensemble import Ensemble, least
+from model.search import Hypotheses, score
 from tasks import values
 from tasks.decoding import Decode, Greedy
 from tasks.forcing import Schedule
 from tasks.metrics import bleu_for
-from tasks.seq2seq import Seq2SeqTask, translate_batch
+from tasks.seq2seq import Seq2SeqTask, one_line
 
 # What a checkpoint may name, by the part of its config. Loading one must not run what a stranger wrote into it.
 TARGETS = {
@@ -128,34 +131,132 @@ def respect_limits(data: PairData, model: Seq2Seq) -> None:
         data.max_target = min(data.max_target, model.max_target - 1)
 
 
+class Translation(NamedTuple):
+    """A hypothesis. score: what it is ranked by; log_prob: of the model, in all and a token. ids and pieces end with EOS."""
+
+    text: str
+    score: float
+    log_prob: float
+    ids: list[int]
+    pieces: list[str]
+    token_log_probs: list[float]
+
+
+BLANK = Translation("", 0.0, 0.0, [], [], [])
+
+
 class Translator:
-    """A trained model with its tokenizers and config, as `load` gives it."""
+    """A trained model (or an ensemble of several) with its tokenizers and config, as `load` gives it."""
 
     def __init__(self, model: Seq2Seq, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, config: dict):
         self.model, self.src_tokenizer, self.tgt_tokenizer, self.config = model, src_tokenizer, tgt_tokenizer, config
+
+    @property
+    def max_source(self) -> int | None:
+        """Tokens of a source, EOS not counted, for which the model has positions; None: no limit."""
+        return None if self.model.max_source is None else self.model.max_source - 1
 
     def translate(self, lines: Sequence[str], *, decode: Decode | None = None, batch_size: int = 64) -> list[str]:
         """One line for each line, in order; a blank one for a blank one. decode: `tasks.decoding` (None: greedy).
 
         A source beyond the model's positions is cut.
         """
-        decode, found = decode or Greedy(), {}
-        limit = None if self.model.max_source is None else self.model.max_source - 1
-        rows = [(self.src_tokenizer.encode(line)[:limit] if line.strip() else [], []) for line in lines]
+        return [found[0].text for found in self.search(lines, decode=decode, batch_size=batch_size)]
+
+    def search(
+        self,
+        lines: Sequence[str],
+        *,
+        decode: Decode | None = None,
+        batch_size: int = 64,
+        first: int = 0,
+        limit: int | None = None,
+        prefixes: Sequence[str] | None = None,
+    ) -> list[list[Translation]]:
+        """The hypotheses of each line, best first; of a blank one the blank one.
+
+        first: the place of the first line in its file, on which random draws depend. limit: tokens of a source, at which it
+        is cut (None: what the model has positions for). prefixes: what each line's translation
+        begins with ("" where it is free). A line that no hypothesis was found for (rules may forbid all) has a blank one.
+        """
+        decode, found = decode or Greedy(), [[BLANK] for _ in lines]
+        longest = least([limit, self.max_source])
+        rows = [self.src_tokenizer.encode(line)[:longest] if line.strip() else [] for line in lines]
+        order = sorted((i for i, row in enumerate(rows) if row), key=lambda i: -len(rows[i]))
+        for places in (order[i : i + batch_size] for i in range(0, len(order), batch_size)):
+            batch = self.batch([(rows[i], []) for i in places], [first + i for i in places])
+            begin = None
+            if prefixes is not None:
+                gold = self.batch([([], self.tgt_tokenizer.encode(prefixes[i])) for i in places], places).gold
+                begin = gold.masked_fill(gold == EOS, PAD)
+            best = decode(self.model, batch.src, batch.src_mask, batch.index, begin=begin)
+            for row, place in enumerate(places):
+                found[place] = self._hypotheses(best, row) or [BLANK]
+        return found
+
+    def score(self, sources: Sequence[str], targets: Sequence[str], *, batch_size: int = 64) -> list[Translation]:
+        """Each target as a translation of its source: its log-probability a token, and their sum as its score."""
+        rows = [
+            (self.src_tokenizer.encode(source)[: self.max_source], self.tgt_tokenizer.encode(target))
+            for source, target in zip(sources, targets, strict=True)
+        ]
+        found: dict[int, Translation] = {}
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i][0]))
         for places in (order[i : i + batch_size] for i in range(0, len(order), batch_size)):
-            batch = collate([rows[i] for i in places], places)
-            translated, _ = translate_batch(self.model, decode, batch, self.tgt_tokenizer)
-            found |= dict(zip(places, translated))
-        return [found[i] for i in range(len(rows))]
+            batch = self.batch([rows[i] for i in places], places)
+            each = score(self.model, batch.src, batch.src_mask, batch.tgt, batch.gold, pad=PAD)
+            for row, place in enumerate(places):
+                ids = batch.gold[row][batch.gold[row] != PAD].tolist()
+                values = each[row, : len(ids)].tolist()
+                pieces = self.tgt_tokenizer.pieces(ids)
+                found[place] = Translation(targets[place], sum(values), sum(values), ids, pieces, values)
+        return [found[place] for place in range(len(rows))]
+
+    @torch.no_grad()
+    def alternatives(self, line: str, prefix: str = "", count: int = 5) -> list[tuple[str, float]]:
+        """What could come next after a translation's beginning: the likeliest tokens (as pieces) and their probabilities."""
+        batch = self.batch([(self.src_tokenizer.encode(line)[: self.max_source], self.tgt_tokenizer.encode(prefix))], [0])
+        hidden = self.model(batch.src, batch.src_mask, batch.tgt).hidden[:, -1]
+        values, ids = self.model.project(hidden).float().softmax(dim=-1)[0].topk(min(count, len(self.tgt_tokenizer)))
+        return list(zip(self.tgt_tokenizer.pieces(ids.tolist()), values.tolist()))
+
+    def batch(self, rows: list[tuple[list[int], list[int]]], places: Sequence[int]) -> Batch:
+        """Of (source ids, target ids), both without EOS, on the model's device."""
+        device = next(self.model.parameters()).device
+        return Batch(*(part.to(device) for part in collate(rows, places)))
+
+    def _hypotheses(self, found: Hypotheses, row: int) -> list[Translation]:
+        """Those of one sentence of a batch."""
+        result = []
+        for place, worth in enumerate(found.scores[row].tolist()):
+            if worth > -math.inf:
+                tokens = found.tokens[row, place]
+                ids = tokens[tokens != PAD].tolist()
+                values = found.token_log_probs[row, place, : len(ids)].tolist()
+                text, pieces = one_line(self.tgt_tokenizer.decode(ids)), self.tgt_tokenizer.pieces(ids)
+                result.append(Translation(text, worth, float(found.log_probs[row, place]), ids, pieces, values))
+        return result
 
 
-def load(path: str | Path) -> Translator:
-    """A checkpoint of ours, ready to translate, on the CPU and in evaluation mode.
+def load(*paths: str | Path, way: str = "linear") -> Translator:
+    """A checkpoint of ours, ready to translate, on the CPU and in evaluation mode. Several are an ensemble.
 
-    Raises DuetError for a file that is missing, damaged, not ours, or names anything but Duet's own parts.
+    way: how an ensemble joins probabilities, linear or log_linear (`model.ensemble`).
+    Raises DuetError for a file that is missing, damaged, not ours, or names anything but Duet's own parts, and for an
+    ensemble whose tokenizers differ.
     """
-    return revive(read_checkpoint(path), path)
+    first, *others = [revive(read_checkpoint(path), path) for path in paths]
+    if not others:
+        return first
+    for path, other in zip(paths[1:], others):
+        for side in ("src_tokenizer", "tgt_tokenizer"):
+            if getattr(first, side).state() != getattr(other, side).state():
+                raise DuetError(f"{paths[0]} and {path} are no ensemble: their {side} are not the same")
+    try:
+        model = Ensemble([first.model, *(other.model for other in others)], way=way)
+    except ValueError as error:
+        raise DuetError(str(error)) from None
+    return Translator(model.eval(), first.src_tokenizer, first.tgt_tokenizer, first.config)
 
 
 def revive(checkpoint: dict, path: str | Path) -> Translator:

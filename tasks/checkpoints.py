@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from lightning import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.callbacks.weight_averaging import EMAWeightAveraging
 from lightning.pytorch.trainer.states import TrainerFn
 
 Handlers = dict[int, object]
@@ -119,6 +120,19 @@ def _link(path: Path, new: Path) -> None:
         os.link(path, new)
     except OSError:
         shutil.copyfile(path, new)
+
+
+class EMA(EMAWeightAveraging):
+    """An exponential moving average of the weights: validations, tests and checkpoints have it in their place.
+
+    decay: of the average at each optimizer step; None: there is no average but the weights themselves. Checkpoints hold the
+    weights that are trained too, so that a run can be gone on with.
+    """
+
+    def __init__(self, *, decay: float | None = None):
+        if decay is not None and not 0 < decay < 1:
+            raise ValueError(f"callbacks.ema.decay must be above 0 and below 1, or null, not {decay}")
+        super().__init__(decay=decay or 0.0)
 
 
 class StopOnSignal(Callback):

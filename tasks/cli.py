@@ -175,6 +175,17 @@ def value_of(key: str, words: Sequence[str]) -> str:
     raise DuetError(f"{key} is missing: give {key}=PATH")
 
 
+def values_of(key: str, words: Sequence[str]) -> list[str]:
+    """The same where it may be a list: key=[a,b]."""
+    for word in words:
+        if word.startswith(f"{key}="):
+            value = OverridesParser.create().parse_override(word).value()
+            names = [str(name) for name in (value if isinstance(value, list) else [value])]
+            if names:
+                return names
+    raise DuetError(f"{key} is missing: give {key}=PATH, or {key}=[PATH,PATH,…]")
+
+
 def wants_help(words: Sequence[str]) -> bool:
     return bool({"-h", "--help", "--hydra-help"} & set(words))
 

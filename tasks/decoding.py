@@ -1,38 +1,55 @@
 """What `decode=…` chooses: a search with its options, from a batch of sources to hypotheses."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from data.tokenizer import BOS, EOS, PAD, UNK
+from model import constraints
 from model.base import Seq2Seq
 from model.search import Constraint, Hypotheses, beam, sample
 
 IDS = {"bos": BOS, "eos": EOS, "pad": PAD}
 
 
-def forbid(*ids: int) -> Constraint:
-    """A constraint: these tokens are never produced."""
-
-    def constraint(scores: Tensor, prefix: Tensor, source: Tensor, sentence: Tensor) -> Tensor:
-        return scores.index_fill(1, torch.tensor(ids, device=scores.device), float("-inf"))
-
-    return constraint
-
-
+@dataclass(kw_only=True)
 class Decode:
     """Options of every search.
 
     max_len_a, max_len_b: an output has at most a·S + b tokens, S being the source's (EOS not counted on either side); and
-    no more than the model has positions for. unk: whether the unknown token may be produced.
+    no more than the model has positions for. min_len: tokens before which none ends. no_repeat_ngram: the size of n-grams that
+    do not occur twice in an output (0: any may). repetition_penalty: a factor on the log-probability of tokens that the output
+    has already. unk: whether the unknown token may be produced.
     """
 
-    def __init__(self, *, max_len_a: float = 2.0, max_len_b: float = 20.0, unk: bool = False):
-        if max_len_a < 0 or max_len_b < 0:
-            raise ValueError(f"decode.max_len_a and decode.max_len_b must be at least 0, not {max_len_a} and {max_len_b}")
-        self.max_len_a, self.max_len_b = max_len_a, max_len_b
-        self.constraints: Sequence[Constraint] = () if unk else (forbid(UNK),)
+    max_len_a: float = 2.0
+    max_len_b: float = 20.0
+    min_len: int = 0
+    no_repeat_ngram: int = 0
+    repetition_penalty: float = 1.0
+    unk: bool = False
+
+    def __post_init__(self):
+        least = {"max_len_a": 0, "max_len_b": 0, "min_len": 0, "no_repeat_ngram": 0, "repetition_penalty": 1}
+        self.check_least(least)
+
+    def check_least(self, least: dict[str, float]) -> None:
+        """Raises ValueError for an option below its least value."""
+        for name, bound in least.items():
+            if getattr(self, name) < bound:
+                raise ValueError(f"decode.{name} must be at least {bound}, not {getattr(self, name)}")
+
+    def rules(self) -> list[Constraint]:
+        """The constraints that the options ask for."""
+        rules = [] if self.unk else [constraints.forbid(UNK)]
+        if self.no_repeat_ngram:
+            rules.append(constraints.no_repeat_ngram(self.no_repeat_ngram))
+        if self.repetition_penalty > 1:
+            rules.append(constraints.repetition_penalty(self.repetition_penalty))
+        if self.min_len:
+            rules.append(constraints.min_length(self.min_len, EOS))  # the last: it must see what is left
+        return rules
 
     def limits(self, model: Seq2Seq, src_mask: Tensor) -> Tensor:
         """(B,), for each sentence on its own: its neighbours in the batch do not matter."""
@@ -40,68 +57,74 @@ class Decode:
         limits = (self.max_len_a * source + self.max_len_b).long()
         return limits if model.max_target is None else limits.clamp(max=model.max_target - 1)
 
-    def __call__(self, model: Seq2Seq, src: Tensor, src_mask: Tensor, index: Tensor) -> Hypotheses:
-        """index (B,): the place of each sentence in its file."""
+    def __call__(
+        self, model: Seq2Seq, src: Tensor, src_mask: Tensor, index: Tensor, *, begin: Tensor | None = None
+    ) -> Hypotheses:
+        """index (B,): the place of each sentence in its file. begin (B, P): what its output begins with, then PAD."""
+        limits, rules = self.limits(model, src_mask), self.rules()
+        if begin is not None:
+            limits = torch.maximum(limits, (begin != PAD).sum(dim=1))
+            rules.insert(0, constraints.fixed(begin, eos=EOS, pad=PAD))
+        common = {"max_len": limits, "constraints": rules, **IDS}
+        return self.search(model, src, src_mask, index, common)
+
+    def search(self, model: Seq2Seq, src: Tensor, src_mask: Tensor, index: Tensor, common: dict) -> Hypotheses:
+        """common: what every search of `model.search` is given."""
         raise NotImplementedError
 
 
+@dataclass(kw_only=True)
 class Greedy(Decode):
     """The likeliest token at each step."""
 
-    def __init__(self, *, max_len_a: float = 2.0, max_len_b: float = 20.0, unk: bool = False):
-        super().__init__(max_len_a=max_len_a, max_len_b=max_len_b, unk=unk)
-
-    def __call__(self, model, src, src_mask, index):
-        limits = self.limits(model, src_mask)
-        return sample(model, src, src_mask, max_len=limits, constraints=self.constraints, **IDS)
+    def search(self, model, src, src_mask, index, common):
+        return sample(model, src, src_mask, **common)
 
 
+@dataclass(kw_only=True)
 class Sample(Decode):
     """Tokens drawn at random; each sentence has its own generator, seeded by `seed` and its place in the file."""
 
-    def __init__(
-        self,
-        *,
-        temperature: float = 1.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
-        seed: int = 1,
-        max_len_a: float = 2.0,
-        max_len_b: float = 20.0,
-        unk: bool = False,
-    ):
-        super().__init__(max_len_a=max_len_a, max_len_b=max_len_b, unk=unk)
-        if temperature <= 0:
-            raise ValueError(f"decode.temperature must be above 0, not {temperature}; decode=greedy is its limit at 0")
-        if top_k < 0 or not 0 < top_p <= 1:
-            raise ValueError(f"decode.top_k must be at least 0 and decode.top_p in (0, 1], not {top_k} and {top_p}")
-        self.temperature, self.top_k, self.top_p, self.seed = temperature, top_k, top_p, seed
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 1
 
-    def __call__(self, model, src, src_mask, index):
+    def __post_init__(self):
+        super().__post_init__()
+        if self.temperature <= 0:
+            raise ValueError(f"decode.temperature must be above 0, not {self.temperature}; decode=greedy is its limit at 0")
+        self.check_least({"top_k": 0})
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"decode.top_p must be above 0 and at most 1, not {self.top_p}")
+
+    def search(self, model, src, src_mask, index, common):
         options = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
-        limits = self.limits(model, src_mask)
         seeds = (index * 0x9E3779B1 + self.seed * 0x85EBCA77) % 2**32  # a CPU generator takes 32 bits; odd: no two alike
-        return sample(model, src, src_mask, max_len=limits, seeds=seeds, constraints=self.constraints, **options, **IDS)
+        return sample(model, src, src_mask, seeds=seeds, **options, **common)
 
 
+@dataclass(kw_only=True)
 class Beam(Decode):
-    """Beam search; size: hypotheses kept; length_penalty: exponent of Wu et al. 2016, eq. 14 (0: none)."""
+    """Beam search. size: hypotheses kept; n_best: of these, how many are returned; the other options: `model.search.beam`."""
 
-    def __init__(
-        self,
-        *,
-        size: int = 5,
-        length_penalty: float = 1.0,
-        max_len_a: float = 2.0,
-        max_len_b: float = 20.0,
-        unk: bool = False,
-    ):
-        super().__init__(max_len_a=max_len_a, max_len_b=max_len_b, unk=unk)
-        if size < 1:
-            raise ValueError(f"decode.size must be at least 1, not {size}")
-        self.size, self.length_penalty = size, length_penalty
+    size: int = 5
+    n_best: int = 1
+    length_penalty: float | str = 1.0
+    coverage_penalty: float = 0.0
+    groups: int = 1
+    diversity: float = 0.5
 
-    def __call__(self, model, src, src_mask, index):
-        options = {"size": self.size, "length_penalty": self.length_penalty}
-        limits = self.limits(model, src_mask)
-        return beam(model, src, src_mask, max_len=limits, constraints=self.constraints, **options, **IDS)
+    def __post_init__(self):
+        super().__post_init__()
+        self.check_least({"size": 1, "n_best": 1, "coverage_penalty": 0, "groups": 1, "diversity": 0})
+        if self.n_best > self.size:
+            raise ValueError(f"decode.n_best must be at most decode.size={self.size}, not {self.n_best}")
+        if self.size % self.groups:
+            raise ValueError(f"decode.groups must divide decode.size={self.size}, but {self.groups} does not")
+        if isinstance(self.length_penalty, str) and self.length_penalty != "average":
+            raise ValueError(f"decode.length_penalty must be a number or average, not {self.length_penalty!r}")
+
+    def search(self, model, src, src_mask, index, common):
+        options = ("size", "n_best", "length_penalty", "coverage_penalty", "groups", "diversity")
+        return beam(model, src, src_mask, **{name: getattr(self, name) for name in options}, **common)

@@ -27,6 +27,7 @@ FILES = {  # file -> where its options stand on the command line
     "callbacks/default.yaml": "callbacks.",
     "trainer/default.yaml": "trainer.",
     "evaluate.yaml": "",
+    "translate.yaml": "",
     "alignment/default.yaml": "alignment.",
     "compare.yaml": "",
 }

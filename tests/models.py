@@ -2,6 +2,7 @@
 
 import torch
 
+from model.ensemble import Ensemble
 from model.recurrent import Recurrent
 from model.transformer import Transformer
 
@@ -47,8 +48,18 @@ VARIANTS = {
     "gru input feeding": recurrent(cell="gru", layers=2, input_feeding=True, tie="decoder"),
     "lstm aligned input feeding": recurrent(attention="aligned", input_feeding=True, merge="bridge"),
 }
+
+def ensemble(*names, way):
+    return lambda: Ensemble([VARIANTS[name]() for name in names], way=way)
+
+
+VARIANTS |= {
+    "ensemble": ensemble("pre", "lstm additive", way="linear"),
+    "log-linear ensemble": ensemble("learned", "gru none", "post", way="log_linear"),
+}
 RECURRENT = [name for name in VARIANTS if name.startswith(("lstm", "gru"))]
 BLIND = [name for name in RECURRENT if name.endswith("none")]  # without attention
+ATTENTIVE = [name for name in VARIANTS if name not in BLIND]
 
 
 def make(name: str, seed: int = 0):

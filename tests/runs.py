@@ -116,6 +116,10 @@ class Shell:
     def compare(self, *words: str) -> Result:
         return self._run(compare, "compare", words)
 
+    def run(self, module, config: str, words: Sequence[str]) -> Result:
+        """Another command."""
+        return self._run(module, config, words)
+
     @property
     def latest(self) -> Path:
         return (self.folder / "runs" / "latest").resolve()

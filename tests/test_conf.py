@@ -46,7 +46,8 @@ def part_of(group, name):
 
 def test_no_file_is_forgotten():
     known = {cli.CONF / group / f"{name}.yaml" for group, name in FILES}
-    known |= {cli.CONF / name for name in ("train.yaml", "evaluate.yaml", "compare.yaml", "alignment/default.yaml")}
+    known |= {cli.CONF / f"{command}.yaml" for command in ("train", "evaluate", "compare", "translate")}
+    known.add(cli.CONF / "alignment/default.yaml")
     assert set(cli.CONF.rglob("*.yaml")) == known
 
 

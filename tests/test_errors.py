@@ -61,6 +61,7 @@ MISTAKES = {
     "all callbacks": (None, ["callbacks=null"], ["callbacks is chosen by a name, not None"]),
     "a layer of heatmaps that is not there": (None, ["callbacks.samples.images=true", "callbacks.samples.layers=[9]"], ["callbacks.samples: no such layer: [9]"]),
     "a head of heatmaps that is not there": (None, ["callbacks.samples.images=true", "callbacks.samples.heads=[]"], ["callbacks.samples: no such head"]),
+    "decay": (None, ["callbacks.ema.decay=1.5"], ["callbacks.ema.decay must be above 0 and below 1", "1.5"]),
     "nothing but blanks": (lambda root: [(root / f"train.{x}").write_text("\n \n\n") for x in ("en", "de")], [], ["every pair is blank"]),
     "a score that is not there": (None, ["callbacks.early_stopping.monitor=val/blue"], ["early_stopping.monitor is 'val/blue'", "val/bleu"]),
     "a score of checkpoints that is not there": (None, ["callbacks.checkpoints.monitor=bleu"], ["checkpoints.monitor is 'bleu'", "val/bleu"]),

@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from model.base import Seq2Seq
-from model.search import beam, penalty, sample
-from tests.models import VARIANTS, make, sources
+from model.constraints import fixed, forbid, min_length, no_repeat_ngram, repetition_penalty
+from model.search import beam, penalty, sample, score
+from tests.models import ATTENTIVE, BLIND, VARIANTS, make, sources
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 IDS = dict(bos=BOS, eos=EOS, pad=PAD)
@@ -54,7 +55,7 @@ def brute_force(model, source: int, max_len: int, alpha: float):
     return sorted(found, reverse=True)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0, -0.5])
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0, -0.5, "average"])
 @pytest.mark.parametrize("max_len", [0, 1, 3, 4])
 def test_a_beam_as_wide_as_everything_is_brute_force(alpha, max_len):
     model = Table(seed=max_len)
@@ -100,16 +101,24 @@ def test_a_beam_of_one_is_greedy(name):
     torch.testing.assert_close(one.log_probs, greedy.log_probs)
 
 
+RULES = dict(constraints=[no_repeat_ngram(2), repetition_penalty(1.3), min_length(3, EOS)])
 SEARCHES = {
     "greedy": lambda *a, **k: sample(*a, **{**k, "seeds": None}),
+    "greedy with rules": lambda *a, seeds, **k: sample(*a, **RULES, **k),
     "sampling": lambda *a, **k: sample(*a, temperature=1.0, top_k=7, top_p=0.9, **k),
     "beam": lambda *a, seeds, **k: beam(*a, size=4, **k),
+    "the best of a beam": lambda *a, seeds, **k: beam(*a, size=4, n_best=1, length_penalty="average", **k),
+    "beam with rules": lambda *a, seeds, **k: beam(*a, size=3, n_best=2, **RULES, **k),
+    "diverse beam": lambda *a, seeds, **k: beam(*a, size=6, groups=3, diversity=0.7, **k),
+    "coverage": lambda *a, seeds, **k: beam(*a, size=4, n_best=2, coverage_penalty=0.3, **k),
 }
 
 
 @every_model
 @pytest.mark.parametrize("how", SEARCHES)
 def test_a_batch_of_one_is_a_batch_of_many(name, how):
+    if how == "coverage" and name in BLIND:
+        return  # refused: tested below
     model, search = make(name), SEARCHES[how]
     lengths = [7, 3, 1, 5, 9]
     src, mask = sources(lengths)
@@ -136,6 +145,208 @@ def test_scores_are_those_of_teacher_forcing(name):
         value = logits.float().log_softmax(-1).gather(2, gold.unsqueeze(2)).sum()
         torch.testing.assert_close(found.log_probs[b, k], value, atol=1e-4, rtol=1e-5)
         torch.testing.assert_close(found.scores[b, k], value / penalty(gold.size(1), 0.6), atol=1e-4, rtol=1e-5)
+        each = score(model, src[b : b + 1], mask[b : b + 1], tgt, gold, pad=PAD)
+        torch.testing.assert_close(found.token_log_probs[b, k, : gold.size(1)], each[0], atol=1e-4, rtol=1e-5)
+        assert (found.token_log_probs[b, k, gold.size(1) :] == 0).all()
+
+
+def test_scoring_leaves_padding_out():
+    model = make("pre")
+    src, mask = sources([7, 3])
+    gold = torch.tensor([[5, 6, EOS], [7, EOS, PAD]])
+    tgt = torch.tensor([[BOS, 5, 6], [BOS, 7, PAD]])
+    both = score(model, src, mask, tgt, gold, pad=PAD)
+    assert both[1, 2] == 0
+    alone = score(model, src[1:, :3], mask[1:, :3], tgt[1:, :2], gold[1:, :2], pad=PAD)
+    torch.testing.assert_close(both[1:, :2], alone)
+
+
+# What a beam's options do
+
+
+@every_model
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 2.0, -0.5, "average"])
+def test_stopping_early_changes_nothing(name, alpha):
+    model = make(name)
+    src, mask = sources([7, 3, 1, 5])
+    options = dict(max_len=limits(9, 6, 3, 0), size=5, length_penalty=alpha, **IDS)
+    whole = beam(model, src, mask, **options)
+    for count in (1, 2, 4):
+        found = beam(model, src, mask, n_best=count, **options)
+        for got, expected in zip(found, whole):
+            torch.testing.assert_close(got, expected[:, :count])
+
+
+def test_a_beam_stops_when_nothing_can_overtake():
+    """Of a model that is sure of its first word, and of the end after it, no step is asked that cannot matter."""
+    model = Table(sharpness=0.01)
+    with torch.no_grad():
+        model.table[..., EOS] += 20
+    asked, step = [], model.step
+    model.step = lambda tokens, state: asked.append(len(tokens)) or step(tokens, state)
+    src = torch.tensor([[4, EOS]])
+    beam(model, src, src > 0, max_len=limits(30), size=4, n_best=1, length_penalty=1.0, **IDS)
+    stopped = len(asked)
+    beam(model, src, src > 0, max_len=limits(30), size=4, length_penalty=1.0, **IDS)
+    assert stopped <= 3 and stopped < len(asked) - stopped
+
+
+@pytest.mark.parametrize("name", ATTENTIVE)
+def test_coverage_is_its_formula(name):
+    model, beta = make(name), 0.4
+    src, mask = sources([6, 3])
+    options = dict(max_len=limits(3, 3), size=400, length_penalty=0.6, **IDS)
+    plain, found = (beam(model, src, mask, coverage_penalty=b, **options) for b in (0.0, beta))
+    for b in range(2):
+        expected = {}
+        for row, value in zip(plain.tokens[b].tolist(), plain.scores[b].tolist()):
+            gold = [t for t in row if t != PAD]
+            if value == -math.inf:
+                continue
+            output = model(src[b : b + 1], mask[b : b + 1], torch.tensor([[BOS, *gold[:-1]]]), need_weights=True)
+            length = int(mask[b].sum()) - 1  # EOS needs no translation
+            covered = output.attention["cross"][0].mean(dim=(0, 1)).sum(dim=0)[:length]
+            expected[tuple(gold)] = value + beta * covered.clamp(1e-10, 1).log().sum().item()
+        got = {
+            tuple(t for t in row if t != PAD): value
+            for row, value in zip(found.tokens[b].tolist(), found.scores[b].tolist())
+            if value > -math.inf
+        }
+        assert got == {key: pytest.approx(value, abs=1e-4) for key, value in expected.items()}
+        assert (found.scores[b][found.scores[b] > -math.inf].diff() <= 0).all()
+
+
+@pytest.mark.parametrize("name", BLIND)
+def test_coverage_needs_attention(name):
+    src, mask = sources([4])
+    with pytest.raises(ValueError, match="cross-attention"):
+        beam(make(name), src, mask, max_len=limits(3), coverage_penalty=0.2, **IDS)
+
+
+def rows_of(found, b=0):
+    return [[t for t in row if t != PAD] for row in found.tokens[b].tolist()]
+
+
+def test_diverse_beams():
+    """By hand, on a model whose next token depends on nothing: log-probabilities of 1, 2 and 3 below each other."""
+    model = Table()
+    with torch.no_grad():
+        model.table[...] = -50
+        model.table[..., 4], model.table[..., 5], model.table[..., EOS] = 0.0, -1.0, -2.0
+    src = torch.tensor([[4, EOS]])
+    options = dict(max_len=limits(1), length_penalty=0.0, **IDS)
+    same = beam(model, src, src > 0, size=3, groups=3, diversity=0.0, **options)
+    assert rows_of(same) == [[4, EOS]] * 3, "beams that do not see each other find the same"
+    other = beam(model, src, src > 0, size=3, groups=3, diversity=1.5, **options)
+    # the second beam: 0 − 1.5 against −1 takes 5; the third: −1.5, −2.5 and −2 takes 4 again
+    assert sorted(rows_of(other)) == [[4, EOS], [4, EOS], [5, EOS]]
+    far = beam(model, src, src > 0, size=3, groups=3, diversity=2.5, **options)
+    # the third: −2.5, −3.5, and EOS at −2
+    assert sorted(rows_of(far)) == [[EOS], [4, EOS], [5, EOS]]
+    assert far.scores[0, 0] == pytest.approx(same.scores[0, 0].item()), "the penalty is none of the score"
+
+
+@every_model
+def test_the_first_of_diverse_beams_is_a_plain_one(name):
+    model = make(name)
+    src, mask = sources([7, 3])
+    plain = beam(model, src, mask, max_len=limits(6, 6), size=2, **IDS)
+    groups = beam(model, src, mask, max_len=limits(6, 6), size=6, groups=3, diversity=5.0, **IDS)
+    for b in range(2):
+        for row in rows_of(plain, b):
+            assert row in rows_of(groups, b)
+
+
+@pytest.mark.parametrize("size, groups", [(5, 2), (3, 0), (2, 3)])
+def test_groups_must_divide_the_beam(size, groups):
+    src = torch.tensor([[4, EOS]])
+    with pytest.raises(ValueError, match=f"{groups} do not divide {size}"):
+        beam(Table(), src, src > 0, max_len=limits(3), size=size, groups=groups, **IDS)
+
+
+# Rules
+
+
+def ngrams(row, n):
+    return [tuple(row[i : i + n]) for i in range(len(row) - n + 1)]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_no_ngram_twice(n):
+    model = Table(sharpness=0.3)
+    with torch.no_grad():
+        model.table[..., EOS] -= 3
+    src = torch.tensor([[4, EOS], [5, EOS]])
+    for search in (sample, beam):
+        free = search(model, src, src > 0, max_len=limits(20, 20), **IDS)
+        assert any(len(set(ngrams(row, n))) < len(ngrams(row, n)) for row in lines(free))
+        found = search(model, src, src > 0, max_len=limits(20, 20), constraints=[no_repeat_ngram(n)], **IDS)
+        for row in lines(found):
+            assert len(set(ngrams(row, n))) == len(ngrams(row, n))
+
+
+def test_no_ngram_twice_in_a_beam_as_wide_as_everything():
+    model = Table(seed=3)
+    src = torch.tensor([[4, EOS]])
+    found = beam(model, src, src > 0, max_len=limits(4), size=300, length_penalty=0.6, constraints=[no_repeat_ngram(2)], **IDS)
+    expected = [row for _, row in brute_force(model, 4, 4, 0.6) if len(set(ngrams(row, 2))) == len(ngrams(row, 2))]
+    assert [row for row in rows_of(found) if row] == expected
+
+
+def test_a_repetition_penalty_is_its_formula():
+    model, factor = Table(seed=5), 1.7
+    src = torch.tensor([[4, EOS]])
+    rules = [repetition_penalty(factor)]
+    found = beam(model, src, src > 0, max_len=limits(3), size=200, length_penalty=0.0, constraints=rules, **IDS)
+    table, expected = model.table.detach().log_softmax(-1), []
+    for _, row in brute_force(model, 4, 3, 0.0):
+        path, total = [BOS, BOS, *row], 0.0
+        for place, (a, b, c) in enumerate(zip(path, path[1:], path[2:])):
+            total += table[4, a, b, c].item() * (factor if c in row[:place] else 1.0)
+        expected.append((total, row))
+    expected.sort(reverse=True)
+    assert [row for row in rows_of(found) if row] == [row for _, row in expected]
+    got = found.scores[0][: len(expected)].tolist()
+    assert got == pytest.approx([value for value, _ in expected], abs=1e-5)
+    plain = dict((tuple(row), value) for value, row in brute_force(model, 4, 3, 0.0))
+    for row, value in zip(rows_of(found), found.log_probs[0].tolist()):
+        assert not row or value == pytest.approx(plain[tuple(row)], abs=1e-5), "log_probs are the model's own"
+
+
+def test_min_length():
+    model = Table()
+    with torch.no_grad():
+        model.table[..., EOS] += 5
+    src = torch.tensor([[4, EOS]] * 3)
+    for search in (sample, beam):
+        found = search(model, src, src > 0, max_len=limits(0, 2, 9), constraints=[min_length(4, EOS)], **IDS)
+        assert [len(row) - 1 for row in lines(found)] == [0, 2, 4], "the length limit wins"
+
+
+def test_forbidden_tokens():
+    src = torch.tensor([[4, EOS]])
+    for search in (sample, beam):
+        found = search(Table(), src, src > 0, max_len=limits(6), constraints=[forbid(UNK, 5)], **IDS)
+        assert not {UNK, 5} & set(found.tokens.flatten().tolist())
+
+
+@every_model
+def test_what_is_fixed_stands_there(name):
+    model = make(name)
+    src, mask = sources([7, 3, 5, 5])
+    wanted = torch.tensor([[9, 8, PAD], [PAD, PAD, 7], [PAD, PAD, PAD], [4, PAD, 4]])
+    rules = [fixed(wanted, eos=EOS, pad=PAD)]
+    for search in (sample, beam):
+        found = search(model, src, mask, max_len=limits(6, 6, 6, 3), constraints=rules, **IDS)
+        for row, fix in zip(lines(found), wanted.tolist()):
+            assert all(token in (PAD, got) for token, got in zip(fix, row)), (row, fix)
+        free = search(model, src, mask, max_len=limits(6, 6, 6, 3), **IDS)
+        assert lines(found)[2] == lines(free)[2]
+        value = found.log_probs[0, 0]
+        gold = torch.tensor([lines(found)[0]])
+        tgt = torch.cat([torch.tensor([[BOS]]), gold[:, :-1]], dim=1)
+        again = score(model, src[:1], mask[:1], tgt, gold, pad=PAD).sum()
+        torch.testing.assert_close(value, again, atol=1e-4, rtol=1e-5)
 
 
 def test_limits_and_forbidden_tokens():

@@ -95,8 +95,26 @@ def test_another_seed_gives_another_curve(shell, corpus):
 RESUMES = {
     "in the middle of an epoch": ["trainer.val_check_interval=7"],
     "in the middle of an accumulation window": ["trainer.accumulate_grad_batches=3", "trainer.val_check_interval=10"],
+    "with a moving average": ["callbacks.ema.decay=0.9", "trainer.val_check_interval=7"],
     "with relative positions and post-norm": ["model.positions=relative", "model.norm=post", "trainer.val_check_interval=9"],
 }
+
+
+def test_a_moving_average_of_the_weights_is_what_is_kept(shell, corpus):
+    words = ["trainer.max_steps=12", "trainer.val_check_interval=1", "callbacks.checkpoints.keep=99", "task.log_every=1"]
+    assert shell.train(*words, data=corpus).code == 0
+    plain = shell.latest
+    assert shell.train(*words, "callbacks.ema.decay=0.8", data=corpus).code == 0
+    kept = shell.latest
+    assert curve(plain, "train/loss") == curve(kept, "train/loss"), "training itself is the same"
+    average = None
+    for step in range(1, 13):
+        now = weights(plain / f"checkpoints/step_{step}.ckpt")
+        average = now if average is None else {name: 0.8 * average[name] + 0.2 * now[name] for name in now}
+        for name, value in weights(kept / f"checkpoints/step_{step}.ckpt").items():
+            torch.testing.assert_close(value, average[name], msg=f"{name} at {step}")
+    assert [point for point in curve(plain, "val/loss")][0] == curve(kept, "val/loss")[0]
+    assert curve(plain, "val/loss")[3:] != curve(kept, "val/loss")[3:]
 
 
 SCHEDULED = ["task/teacher_forcing=linear", "task.teacher_forcing.steps=30"]

@@ -1,0 +1,106 @@
+"""Does a translation depend on its batch? python benchmarks/independence.py CKPT [CKPT …]
+
+1,000 mixed lines (1 to 60 words, blank ones, ones of unknown characters) with batches of 1, 7 and 64, by every kind of search;
+for each checkpoint, and for an ensemble of all. Prints how many lines have another text, or scores that differ by more
+than 1e-4; ends with 1 if any has. Every line is also translated greedily and by a beam of one, and what a beam of 5 found is
+scored again by `Translator.score`.
+"""
+
+# ruff: noqa: E402  imports come after sys.path
+import argparse
+import random
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import tasks  # noqa: F401  # isort: skip  # first: it sets what torch reads when it is loaded
+
+from data.sources import read_lines
+from model.search import penalty
+from tasks.build import Translation, Translator, load
+from tasks.decoding import Beam, Decode, Greedy, Sample
+
+SEARCHES: dict[str, Decode] = {
+    "greedy": Greedy(),
+    "beam 5": Beam(n_best=5),
+    "beam 5, early stop": Beam(),
+    "sampling": Sample(top_p=0.9),
+    "no n-gram of 2 twice": Greedy(no_repeat_ngram=2),
+    "beam 5, no n-gram of 3 twice": Beam(no_repeat_ngram=3, repetition_penalty=1.2),
+    "coverage": Beam(coverage_penalty=0.3, n_best=2),
+    "diverse beam": Beam(size=6, groups=3, n_best=6),
+}
+BATCHES = (1, 7, 64)
+
+
+def mixed(path: Path, count: int) -> list[str]:
+    """Lines of 1 to 60 words cut out of a text, every 20th blank, every 25th of characters that no model has seen."""
+    generator = random.Random(1)
+    words = " ".join(read_lines(path)).split()
+    lines = []
+    for number in range(count):
+        begin, length = generator.randrange(len(words) - 60), generator.randint(1, 60)
+        lines.append(" ".join(words[begin : begin + length]))
+        if number % 20 == 7:
+            lines[-1] = " " * (number % 3)
+        elif number % 25 == 3:
+            lines[-1] = "龘靐 齉爩"[: 1 + number % 5]
+    return lines
+
+
+def differences(one: list[list[Translation]], other: list[list[Translation]]) -> tuple[int, float]:
+    """Lines with another text among their hypotheses, and the largest difference of scores among the rest."""
+    texts, largest = 0, 0.0
+    for a, b in zip(one, other, strict=True):
+        if [found.text for found in a] != [found.text for found in b]:
+            texts += 1
+        else:
+            largest = max([largest, *(abs(x.score - y.score) for x, y in zip(a, b))])
+    return texts, largest
+
+
+def check(name: str, model: Translator, lines: list[str]) -> bool:
+    """Prints a line for each search. Returns whether nothing depends on a batch."""
+    good = True
+    for how, decode in SEARCHES.items():
+        began, found = time.perf_counter(), {}
+        try:
+            for size in BATCHES:
+                found[size] = model.search(lines, decode=decode, batch_size=size)
+        except ValueError as error:
+            print(f"{name:>24}  {how:<30} {error}")
+            continue
+        counts = [differences(found[BATCHES[-1]], found[size]) for size in BATCHES[:-1]]
+        texts, scores = max(count for count, _ in counts), max(largest for _, largest in counts)
+        good = good and texts == 0 and scores <= 1e-4
+        seconds = time.perf_counter() - began
+        print(f"{name:>24}  {how:<30} {texts} lines differ, scores by at most {scores:.1e}   ({seconds:.0f} s)", flush=True)
+    one = model.search(lines, decode=Beam(size=1))
+    texts, _ = differences(model.search(lines), one)
+    print(f"{name:>24}  {'beam 1 and greedy':<30} {texts} lines differ", flush=True)
+    best = [found[0] for found in model.search(lines, decode=Beam())]
+    again = model.score(lines, [found.text for found in best])
+    same = [(a, b) for line, a, b in zip(lines, best, again) if line.strip() and a.ids == b.ids]
+    worst = max((abs(a.score - b.score / penalty(len(b.ids), 1.0)) for a, b in same), default=0.0)
+    print(f"{name:>24}  {'scored again':<30} {len(same)} lines of the same tokens differ by at most {worst:.1e}", flush=True)
+    return good and texts == 0 and worst <= 1e-4
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("ckpt", nargs="+")
+    parser.add_argument("--lines", type=int, default=1000)
+    parser.add_argument("--text", type=Path, default=ROOT / "../shared/data/multi30k/test_2017_flickr.en")
+    options = parser.parse_args()
+    lines = mixed(options.text, options.lines)
+    models = {f"model {number}": load(path) for number, path in enumerate(options.ckpt, 1)}
+    if len(options.ckpt) > 1:
+        models["ensemble"] = load(*options.ckpt)
+    return 0 if all([check(name, model, lines) for name, model in models.items()]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Averages the weights of a run's last or best checkpoints: python -m tasks.average RUN [n=5] [by=last] [out=FILE]
+
+The result, RUN/checkpoints/average_<n>.ckpt, is an ordinary checkpoint, without what is needed to go on with training.
+by: last, or best (by val/bleu, from the run's curves).
+"""
+
+from tasks import cli  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from data.errors import DuetError
+from tasks import runs
+from tasks.build import read_checkpoint, revive
+from tasks.quiet import quiet
+
+KEPT = ("state_dict", "duet", "epoch", "global_step", "callbacks", "pytorch-lightning_version")
+
+
+def average(paths: Sequence[Path]) -> dict:
+    """The newest of these checkpoints, with the mean of all their weights (Vaswani et al. 2017, section 6.1).
+
+    Raises DuetError where they are of different models or vocabularies.
+    """
+    newest, *others = [read_checkpoint(path) for path in paths]
+    sums = {name: value.double() for name, value in newest["state_dict"].items()}
+    for path, other in zip(paths[1:], others):
+        weights = other["state_dict"]
+        same = weights.keys() == sums.keys() and all(weights[name].shape == value.shape for name, value in sums.items())
+        if not same or any(other["duet"][side] != newest["duet"][side] for side in ("source", "target")):
+            raise DuetError(f"{paths[0]} and {path} cannot be averaged: they are of different models or vocabularies")
+        for name, value in sums.items():
+            value += weights[name].double()
+    mean = {name: (value / len(paths)).to(newest["state_dict"][name].dtype) for name, value in sums.items()}
+    return {name: newest[name] for name in KEPT if name in newest} | {"state_dict": mean}
+
+
+def chosen(run: Path, count: int, by: str) -> list[Path]:
+    """That many of a run's `step_<n>.ckpt`, the newest or the best first. DuetError where there are not enough."""
+    folder = run if run.name == "checkpoints" else run / "checkpoints"
+    steps = {int(found[1]): path for path in folder.glob("step_*.ckpt") if (found := re.fullmatch(r"step_(\d+)", path.stem))}
+    if len(steps) < count:
+        raise DuetError(f"{folder} has {len(steps)} checkpoints step_<n>.ckpt, not {count}: lower n, or train with a larger "
+                        f"callbacks.checkpoints.keep")  # fmt: skip
+    order = sorted(steps, reverse=True)
+    if by == "best":
+        curve = runs.curve(folder.parent)
+        bleu = dict(zip(curve["steps"], curve["values"]))
+        if missing := [step for step in order if step not in bleu]:
+            raise DuetError(f"{folder.parent} has no val/bleu of step {missing[0]}: by=last needs none")
+        order.sort(key=lambda step: -bleu[step])
+    return [steps[step] for step in order[:count]]
+
+
+def main() -> None:
+    quiet()
+    words = cli.readable(sys.argv[1:])
+    if cli.wants_help(words) or not words:
+        print(__doc__.strip())
+        return
+    paths, options = [word for word in words if "=" not in word], dict(word.split("=", 1) for word in words if "=" in word)
+    if unknown := sorted(options.keys() - {"n", "by", "out", "debug"}):
+        raise DuetError(f"unknown option {unknown[0]!r}; allowed: n, by, out")
+    count, by = options.get("n", "5"), options.get("by", "last")
+    if not count.isdecimal() or int(count) < 1:
+        raise DuetError(f"n must be a whole number, at least 1, not {count!r}")
+    if by not in ("last", "best"):
+        raise DuetError(f"by is {by!r}: choose last or best")
+    if len(paths) != 1 or not Path(paths[0]).is_dir():
+        raise DuetError(f"name one run's folder, not {' '.join(paths) or 'none'}")
+    files = chosen(Path(paths[0]).resolve(), int(count), by)
+    content = average(files)
+    revive(content, files[0])  # a result that cannot be used is told now
+    out = Path(options["out"]) if "out" in options else files[0].with_name(f"average_{count}.ckpt")
+    unfinished = out.with_name(f".{out.name}.part")
+    torch.save(content, unfinished)
+    os.replace(unfinished, out)
+    print(f"{out}: the mean of {', '.join(path.name for path in files)}")
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main, "evaluate"))

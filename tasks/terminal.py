@@ -1,0 +1,83 @@
+"""A prompt: one line in, its translation out at once, and a look at the attention."""
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+if TYPE_CHECKING:
+    from tasks.build import Translation, Translator
+
+SHADES = " ░▒▓█"
+HELP = (
+    "a line is translated; then :attention shows where the model looked, :best all hypotheses, :next the likeliest first\n"
+    "tokens; :quit ends"
+)
+
+
+def prompt(model: "Translator", search: Callable[[str], list["Translation"]], limit: int) -> None:
+    """Asks for lines until :quit, Ctrl-D or Ctrl-C. search: a line's hypotheses, the best first."""
+    import readline  # noqa: F401  history and editing for `input`
+
+    print(HELP)
+    last: tuple[str, list[Translation]] | None = None
+    while True:
+        try:
+            text = input("> ").strip()
+        except (EOFError, KeyboardInterrupt):
+            print()
+            return
+        if text in (":quit", ":q"):
+            return
+        if text.startswith(":"):
+            print(answer(model, text, last, limit))
+        elif text:
+            last = (text, search(text))
+            print(last[1][0].text)
+            if (length := len(model.src_tokenizer.encode(text))) > limit:
+                print(f"(the line has {length} tokens and was cut after {limit})")
+
+
+def answer(model: "Translator", command: str, last: "tuple[str, list[Translation]] | None", limit: int) -> str:
+    """What a command prints."""
+    if command not in (":attention", ":best", ":next"):
+        return HELP
+    if last is None:
+        return "nothing has been translated yet"
+    source, found = last
+    if command == ":best":
+        return "\n".join(f"{hypothesis.score:8.3f}  {hypothesis.text}" for hypothesis in found)
+    if command == ":next":
+        return "\n".join(f"{probability:8.3f}  {piece}" for piece, probability in model.alternatives(source))
+    return attention(model, source, found[0].ids, limit)
+
+
+@torch.no_grad()
+def attention(model: "Translator", source: str, ids: list[int], limit: int | None = None) -> str:
+    """Cross-attention of a line and a hypothesis (ids, with EOS), the mean of layers and heads, drawn in characters."""
+    batch = model.batch([(model.src_tokenizer.encode(source)[:limit], ids[:-1])], [0])
+    weights = model.model(batch.src, batch.src_mask, batch.tgt, need_weights=True).attention.get("cross")
+    if weights is None:
+        return "this model has no attention"
+    columns = model.src_tokenizer.pieces(batch.src[0].tolist())
+    return draw(weights[0].float().mean(dim=(0, 1)).cpu().numpy(), model.tgt_tokenizer.pieces(ids), columns)
+
+
+def draw(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> str:
+    """(rows, columns) in 0 to 1 -> lines: the columns' labels as a staircase, then a row of shades for each label."""
+    left = max((width(label) for label in rows), default=0) + 1
+    lines = [" " * left + "│ " * place + label for place, label in enumerate(columns)]
+    for label, row in zip(rows, weights, strict=True):
+        cells = "".join(2 * SHADES[min(int(value * len(SHADES)), len(SHADES) - 1)] for value in row)
+        lines.append(label + " " * (left - width(label)) + cells)
+    return "\n".join(lines)
+
+
+def width(text: str) -> int:
+    """Columns of a terminal: Chinese characters take two, combining ones none."""
+    return sum(
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
+    )

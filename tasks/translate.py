@@ -1,0 +1,269 @@
+"""Translates lines: python -m tasks.translate ckpt=PATH [overrides] < in > out. conf/translate.yaml lists what can be set.
+
+One line comes out for each that goes in, in order, a blank one for a blank one. With a terminal for stdin it asks for lines.
+"""
+
+from tasks import cli, values  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
+
+import itertools
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+from tqdm import tqdm
+
+from data.errors import DuetError
+from data.sources import BOM, column_of, read_lines
+from tasks import alignment, terminal
+from tasks.build import Translation, Translator, load, make
+from tasks.decoding import Decode
+from tasks.quiet import quiet
+
+FIRST_WINDOW = 16  # lines; each window is twice as long as the one before, so that the first results come early
+FORMATS = ("text", "json")
+
+
+class Line(NamedTuple):
+    """A line of the input, and the parts that it is translated in: itself, or its sentences where it is too long."""
+
+    number: int  # from 1
+    text: str
+    parts: list[str]
+    cut: bool  # whether it has more tokens than are translated
+
+
+class Job(NamedTuple):
+    """What is done with every line."""
+
+    model: Translator
+    decode: Decode
+    config: DictConfig
+    limit: int  # tokens of a source
+
+
+# Reading
+
+
+def lines_of(config: DictConfig) -> Iterator[str]:
+    """The texts to translate, one a line of the input."""
+    path, lines = config.input, _stdin() if config.input is None else read_lines(config.input)
+    if config.column is None:
+        return lines
+    return column_of(lines, config.column, "stdin" if path is None else str(path))
+
+
+def _stdin() -> Iterator[str]:
+    """Lines of UTF-8, split at \\n only, as `read_lines` does it with files."""
+    for number, raw in enumerate(sys.stdin.buffer, 1):
+        try:
+            line = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DuetError(f"stdin, line {number}: not UTF-8 ({error.reason} at byte {error.start})") from None
+        yield (line.removeprefix(BOM) if number == 1 else line).removesuffix("\n").removesuffix("\r")
+
+
+def windows(lines: Iterator[str], largest: int) -> Iterator[list[str]]:
+    """Lists of lines to be sorted by length: short at first, then longer, up to `largest`."""
+    size = min(FIRST_WINDOW, largest)
+    while window := list(itertools.islice(lines, size)):
+        yield window
+        size = min(2 * size, largest)
+
+
+def prepared(job: Job, number: int, text: str) -> Line:
+    """A line, cut into what the model can take."""
+    length = len(job.model.src_tokenizer.encode(text)) if text.strip() else 0
+    if length <= job.limit:
+        return Line(number, text, [text], False)
+    if not job.config.split:
+        return Line(number, text, [text], True)
+    parts = sentences(text, lambda part: len(job.model.src_tokenizer.encode(part)) <= job.limit)
+    return Line(number, text, parts, any(len(job.model.src_tokenizer.encode(part)) > job.limit for part in parts))
+
+
+ENDS = re.compile(r"(?<=[.!?…][\"'”’»)\]])\s+|(?<=[.!?…])\s+|(?<=[。！？；][”’」』）])|(?<=[。！？；])(?![”’」』）])")
+
+
+def sentences(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """A text cut at the ends of sentences, into as few parts as fit; a sentence that does not fit is a part of its own."""
+    parts: list[str] = []
+    begin = 0
+    ends = [match.end() for match in ENDS.finditer(text)] + [len(text)]
+    last = 0
+    for end in ends:
+        if last > begin and not fits(text[begin:end]):
+            parts.append(text[begin:last])
+            begin = last
+        last = end
+    return [part.strip() for part in [*parts, text[begin:]] if part.strip()]
+
+
+# Translating
+
+
+def translated(job: Job, lines: Sequence[Line], texts: dict) -> list[str]:
+    """What is written for each line. texts: what is counted on the way."""
+    flat = [part for line in lines for part in line.parts]
+    starts = list(itertools.accumulate((len(line.parts) for line in lines), initial=0))
+    found = search(job, flat, first=lines[0].number - 1)
+    for line in lines:
+        texts["cut"] += line.cut
+        texts["first_cut"] = texts["first_cut"] or (line.number if line.cut else 0)
+    results = []
+    for line, begin, end in zip(lines, starts, starts[1:]):
+        parts = found[begin:end]
+        results.append(as_json(job, line, parts) if job.config.format == "json" else joined(part[0].text for part in parts))
+    return results
+
+
+def search(job: Job, texts: Sequence[str], first: int) -> list[list[Translation]]:
+    """Every text's hypotheses. Sources are cut at the limit."""
+    return job.model.search(texts, decode=job.decode, batch_size=job.config.batch_size, first=first, limit=job.limit)
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Sentences of one line; between Chinese ones stands no blank."""
+    whole = ""
+    for text in texts:
+        chinese = whole and "\u3000" <= whole[-1] <= "\uffef"
+        whole = whole + ("" if not whole or not text or chinese else " ") + text
+    return whole
+
+
+def as_json(job: Job, line: Line, found: list[list[Translation]]) -> str:
+    """One line of JSON: {line, source, truncated, hypotheses}; of a line that was split the best of each sentence, joined."""
+    if len(found) == 1:
+        hypotheses = [of_hypothesis(hypothesis) for hypothesis in found[0]]
+    else:
+        best = [of_hypothesis(part[0]) for part in found]
+        tokens = [token for part in best for token in part["tokens"]]
+        sums = {name: sum(part[name] for part in best) for name in ("score", "log_prob")}
+        hypotheses = [{"text": joined(part["text"] for part in best), **sums, "tokens": tokens}]
+    if job.config.align and len(found) == 1:
+        for entry, hypothesis in zip(hypotheses, found[0]):
+            entry["alignment"] = alignment.pharaoh(alignment.of_output(job.model, line.text, hypothesis.ids, job.limit))
+    record = {"line": line.number, "source": line.text, "truncated": line.cut, "hypotheses": hypotheses}
+    return json.dumps(record, ensure_ascii=False)
+
+
+def of_hypothesis(hypothesis: Translation) -> dict:
+    tokens = [[piece, round(value, 5)] for piece, value in zip(hypothesis.pieces, hypothesis.token_log_probs)]
+    numbers = {"score": round(hypothesis.score, 5), "log_prob": round(hypothesis.log_prob, 5)}
+    return {"text": hypothesis.text, **numbers, "tokens": tokens}
+
+
+# Writing
+
+
+class Output:
+    """Where lines go: stdout, or a file that is `.<name>.part` until all is written, so that it is never mistaken for whole."""
+
+    def __init__(self, path: str | None, resume: bool):
+        self.path = Path(path) if path is not None else None
+        self.done = 0  # lines that an interrupted run has written
+        self.file: BinaryIO = sys.stdout.buffer
+        if self.path is None:
+            if resume:
+                raise DuetError("resume=true goes on with a file: give output=FILE")
+            return
+        self.part = self.path.with_name(f".{self.path.name}.part")
+        if self.part.exists() and not resume:
+            raise DuetError(f"{self.part} is left from a run that was interrupted: go on with resume=true, or remove it")
+        self.file = open(self.part, "r+b" if self.part.exists() else "w+b")  # noqa: SIM115  closed by `close`
+        whole = 0
+        for line in self.file:
+            if line.endswith(b"\n"):
+                whole += len(line)
+                self.done += 1
+        self.file.seek(whole)
+        self.file.truncate()
+
+    def write(self, lines: Iterable[str]) -> None:
+        self.file.write("".join(line + "\n" for line in lines).encode("utf-8"))
+        self.file.flush()
+
+    def close(self) -> None:
+        """All is written."""
+        if self.path is not None:
+            self.file.close()
+            os.replace(self.part, self.path)
+
+
+# The command
+
+
+def run(job: Job) -> None:
+    """From the input to the output."""
+    config = job.config
+    output = Output(config.output, config.resume)
+    lines, counts = lines_of(config), {"cut": 0, "first_cut": 0}
+    skipped = sum(1 for _ in itertools.islice(lines, output.done))
+    if skipped < output.done:
+        raise DuetError(f"{output.part} has {output.done} lines, the input only {skipped}: it is of another one")
+    number = output.done
+    with tqdm(disable=not (config.progress and sys.stderr.isatty()), initial=number, unit=" lines", leave=False) as bar:
+        for window in windows(lines, config.window):
+            batch = [prepared(job, number + place, text) for place, text in enumerate(window, 1)]
+            output.write(translated(job, batch, counts))
+            number += len(window)
+            bar.update(len(window))
+    output.close()
+    if counts["cut"]:
+        many = f"{counts['cut']} of {number - output.done} lines are longer than {job.limit} tokens and cut there"
+        advice = "" if config.split else "; split=true translates them sentence by sentence"
+        print(f"warning: {many}, the first is line {counts['first_cut']}{advice}", file=sys.stderr)
+
+
+def check(config: DictConfig) -> None:
+    values.check(config, values.TRANSLATE, needed=("decode",))
+    if config.format not in FORMATS:
+        raise DuetError(f"format is {config.format!r}: choose {', '.join(FORMATS)}")
+    if config.device not in ("cpu", "cuda") or (config.device == "cuda" and not torch.cuda.is_available()):
+        allowed = "cpu, cuda" if torch.cuda.is_available() else "cpu (torch sees no GPU here)"
+        raise DuetError(f"device is {config.device!r}: allowed is {allowed}")
+    if config.align and config.format != "json":
+        raise DuetError("align=true needs format=json")
+
+
+def job_of(words: Sequence[str]) -> Job:
+    """Loads what the words name. Raises DuetError for what a user can mend."""
+    paths = cli.values_of("ckpt", words)
+    way = next((word.partition("=")[2] for word in words if word.startswith("ensemble=")), "linear")
+    model = load(*paths, way=way)
+    cli.offer(model.config)
+    config = cli.compose("translate", words)
+    check(config)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    model.model.to(config.device)
+    limits = [config.max_length or model.config["data"].get("max_length", 256), model.max_source]
+    limit = min(limit for limit in limits if limit is not None)
+    return Job(model, make(OmegaConf.to_container(config.decode, resolve=True)), config, limit)
+
+
+def main() -> None:
+    quiet()
+    words = cli.readable(sys.argv[1:])
+    if cli.wants_help(words):
+        print(__doc__.strip() + "\n\n" + (cli.CONF / "translate.yaml").read_text(encoding="utf-8"))
+        return
+    cli.check_groups(words)
+    job = job_of(words)
+    try:
+        if job.config.input is None and sys.stdin.isatty():
+            terminal.prompt(job.model, lambda text: search(job, [text], first=0)[0], job.limit)
+        else:
+            run(job)
+        sys.stdout.flush()
+    except BrokenPipeError:  # … | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main, "translate"))

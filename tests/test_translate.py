@@ -1,0 +1,313 @@
+"""python -m tasks.translate: lines in, lines out."""
+
+import gzip
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from tasks import cli, load, terminal, translate
+from tasks.build import BLANK
+from tasks.decoding import Beam, Greedy
+from tests.runs import ROOT, WORDS
+
+LINES = ["one two", "", "three", "   ", "five four three two one", "two"] * 9
+
+
+@pytest.fixture
+def here(shell, small_run):
+    """The shell, with a checkpoint and a file to translate."""
+    (shell.folder / "a.ckpt").write_bytes(small_run.ckpt.read_bytes())
+    (shell.folder / "in.txt").write_text("".join(line + "\n" for line in LINES))
+    return shell
+
+
+def run(shell, *words):
+    return shell.run(translate, "translate", words)
+
+
+def written(shell, name="out.txt"):
+    return (shell.folder / name).read_text(encoding="utf-8").split("\n")
+
+
+def test_one_line_out_for_each_in(here):
+    done = run(here, "ckpt=a.ckpt", "input=in.txt", "output=out.txt")
+    assert done.code == 0 and done.err == "", done.err
+    lines = written(here)
+    assert len(lines) == len(LINES) + 1 and lines.pop() == ""
+    assert lines == load(here.folder / "a.ckpt").translate(LINES)
+    for source, line in zip(LINES, lines):
+        assert bool(line) == bool(source.strip())
+
+
+@pytest.mark.parametrize("window, batch", [(1, 1), (3, 2), (16, 7), (4096, 64)])
+@pytest.mark.parametrize("decode", ["greedy", "beam", "sample"])
+def test_windows_and_batches_change_nothing(here, window, batch, decode):
+    words = ["ckpt=a.ckpt", "input=in.txt", f"decode={decode}"]
+    run(here, *words, "output=whole.txt")
+    done = run(here, *words, "output=out.txt", f"window={window}", f"batch_size={batch}")
+    assert done.code == 0, done.err
+    assert written(here) == written(here, "whole.txt")
+
+
+def test_windows_grow():
+    sizes = [len(window) for window in translate.windows(iter(map(str, range(200))), 64)]
+    assert sizes == [16, 32, 64, 64, 24]
+    assert [len(window) for window in translate.windows(iter("abc"), 2)] == [2, 1]
+
+
+INPUTS = {  # name, content, words, the same in plain lines
+    "gzip": ("in.txt.gz", gzip.compress(b"one\ntwo\n"), [], ["one", "two"]),
+    "CRLF, byte order mark, no end": ("crlf.txt", b"\xef\xbb\xbfone\r\ntwo", [], ["one", "two"]),
+    "a column by number": ("in.tsv", b"x\tone\n\ny\ttwo\n", ["column=1"], ["one", "", "two"]),
+    "a column by name": ("in.tsv", b"id\ten\n1\tone\n2\ttwo\n", ["column=en"], ["one", "two"]),
+    "JSON": ("in.jsonl", b'{"en": "one"}\n{"en": null}\n{"en": "two"}\n', ["column=en"], ["one", "", "two"]),
+    "JSON inside": ("in.jsonl", b'{"translation": {"en": "one"}}\n', ["column=en"], ["one"]),
+    "a name with = and blanks": ("a b=c [1].txt", b"one\n", [], ["one"]),
+    "odd blanks": ("odd.txt", "one\u2028two\n\u00a0\none\x0ctwo\n".encode(), [], ["one\u2028two", "\u00a0", "one\x0ctwo"]),
+    "nothing": ("empty.txt", b"", [], []),
+}
+
+
+@pytest.mark.parametrize("case", INPUTS)
+def test_what_can_be_read(here, case):
+    name, content, words, lines = INPUTS[case]
+    (here.folder / name).write_bytes(content)
+    done = run(here, "ckpt=a.ckpt", f"input={name}", "output=out.txt", *words)
+    assert done.code == 0, done.err
+    assert written(here)[:-1] == load(here.folder / "a.ckpt").translate(lines)
+
+
+def test_json_has_what_the_search_found(here):
+    words = ["ckpt=a.ckpt", "input=in.txt", "output=out.txt", "format=json", "decode=beam", "decode.n_best=3", "align=true"]
+    done = run(here, *words)
+    assert done.code == 0, done.err
+    model, decode = load(here.folder / "a.ckpt"), Beam(n_best=3)
+    records = [json.loads(line) for line in written(here)[:-1]]
+    assert [record["line"] for record in records] == list(range(1, len(LINES) + 1))
+    for record, source, found in zip(records, LINES, model.search(LINES, decode=decode)):
+        assert record["source"] == source and not record["truncated"]
+        assert [h["text"] for h in record["hypotheses"]] == [h.text for h in found]
+        for entry, hypothesis in zip(record["hypotheses"], found):
+            assert entry["score"] == pytest.approx(hypothesis.score, abs=1e-4)
+            assert [piece for piece, _ in entry["tokens"]] == hypothesis.pieces
+            assert sum(value for _, value in entry["tokens"]) == pytest.approx(entry["log_prob"], abs=1e-3)
+            links = [tuple(map(int, link.split("-"))) for link in entry["alignment"].split()]
+            assert all(a < len(source.split()) and b < len(entry["text"].split()) for a, b in links)
+            assert not source.strip() or links
+
+
+def test_long_lines_are_cut_with_a_warning_or_split(here):
+    (here.folder / "in.txt").write_text("one two. three four. five\none\n" + "one two three four\n")
+    done = run(here, "ckpt=a.ckpt", "input=in.txt", "output=cut.txt", "max_length=12")
+    assert done.code == 0 and "2 of 3 lines are longer than 12 tokens and cut there, the first is line 1" in done.err
+    done = run(here, "ckpt=a.ckpt", "input=in.txt", "output=out.txt", "max_length=12", "split=true")
+    assert "1 of 3 lines" in done.err and "first is line 3" in done.err, "one has no end of a sentence to be split at"
+    model = load(here.folder / "a.ckpt")
+    parts = model.translate(["one two.", "three four.", "five"])
+    assert written(here)[0] == " ".join(part for part in parts if part) and written(here)[1] == model.translate(["one"])[0]
+
+
+SPLITS = [  # text, characters that fit, parts
+    ("A b. C d. E.", 5, ["A b.", "C d.", "E."]),
+    ("A b. C d. E.", 9, ["A b. C d.", "E."]),
+    ('He said: "No." Then he left.', 15, ['He said: "No."', "Then he left."]),
+    ("今天很好。明天呢？“好！”他说。", 5, ["今天很好。", "明天呢？", "“好！”", "他说。"]),
+    ("no end at all", 3, ["no end at all"]),
+    ("One. two three four five. Six.", 5, ["One.", "two three four five.", "Six."]),
+]
+
+
+@pytest.mark.parametrize("text, size, parts", SPLITS)
+def test_sentences(text, size, parts):
+    assert translate.sentences(text, lambda part: len(part.strip()) <= size) == parts
+
+
+MISTAKES = {
+    "no checkpoint named": ([], ["ckpt is missing"]),
+    "no such checkpoint": (["ckpt=b.ckpt"], ["b.ckpt", "missing"]),
+    "no such input": (["ckpt=a.ckpt", "input=nowhere"], ["nowhere"]),
+    "format": (["ckpt=a.ckpt", "format=xml"], ["format is 'xml'", "text, json"]),
+    "no number": (["ckpt=a.ckpt", "batch_size=0"], ["batch_size must be a whole number, at least 1"]),
+    "unknown option": (["ckpt=a.ckpt", "inptu=in.txt"], ["'inptu'", "did you mean 'input'"]),
+    "unknown decode": (["ckpt=a.ckpt", "decode=bean"], ["'bean'", "did you mean 'beam'"]),
+    "no such column": (["ckpt=a.ckpt", "input=in.tsv", "column=fr"], ["in.tsv has no column 'fr'", "en, de"]),
+    "no column of that number": (["ckpt=a.ckpt", "input=in.tsv", "column=2"], ["in.tsv, line 1: no column 2"]),
+    "an ensemble of strangers": (["ckpt=[a.ckpt,other.ckpt]"], ["a.ckpt and other.ckpt are no ensemble", "tokenizer"]),
+    "an ensemble of another way": (["ckpt=[a.ckpt,a.ckpt]", "ensemble=max"], ["linear, log_linear", "'max'"]),
+    "alignment in text": (["ckpt=a.ckpt", "align=true"], ["align=true needs format=json"]),
+    "resume without a file": (["ckpt=a.ckpt", "input=in.txt", "resume=true"], ["output=FILE"]),
+    "an output that was left": (["ckpt=a.ckpt", "input=in.txt", "output=left.txt"], [".left.txt.part", "resume=true"]),
+    "another input": (["ckpt=a.ckpt", "input=short.txt", "output=left.txt", "resume=true"], ["has 2 lines, the input only 1"]),
+    "a folder that is not there": (["ckpt=a.ckpt", "input=in.txt", "output=no/out.txt"], ["no/"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_told_in_one_line(here, case):
+    words, parts = MISTAKES[case]
+    (here.folder / "in.tsv").write_text("en\tde\none\teins\n")
+    (here.folder / "short.txt").write_text("one\n")
+    (here.folder / ".left.txt.part").write_text("eins\nzwei\n")
+    content = torch.load(here.folder / "a.ckpt", weights_only=True)
+    alphabet = content["duet"]["source"]["alphabet"]
+    content["duet"]["source"]["alphabet"] = alphabet[::-1]
+    torch.save(content, here.folder / "other.ckpt")
+    words = words if any(word.startswith("input=") for word in words) else [*words, "input=in.txt"]
+    done = run(here, *words)
+    assert done.code == 2 and done.err.count("\n") == 1 and done.err.startswith("error: "), done
+    for part in parts:
+        assert part in done.err, done.err
+    assert (here.folder / ".left.txt.part").read_text() == "eins\nzwei\n", "nothing is lost"
+
+
+def test_an_interrupted_output_is_continued(here):
+    run(here, "ckpt=a.ckpt", "input=in.txt", "output=whole.txt", "decode=sample")
+    whole = (here.folder / "whole.txt").read_bytes()
+    for end in (0, 1, 7, 20, len(whole) - 3, len(whole)):
+        (here.folder / ".out.txt.part").write_bytes(whole[:end])
+        done = run(here, "ckpt=a.ckpt", "input=in.txt", "output=out.txt", "decode=sample", "resume=true")
+        assert done.code == 0, done.err
+        assert (here.folder / "out.txt").read_bytes() == whole and not (here.folder / ".out.txt.part").exists()
+
+
+# As processes
+
+
+def start(folder, *words, **options):
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tasks.translate", *words]
+    environment["PYTHONPATH"] = str(ROOT)
+    return subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, **options)
+
+
+def test_killed_at_any_moment_it_can_be_continued(here):
+    lines = [" ".join(WORDS[(i // 6**k) % 6][0] for k in range(1 + i % 4)) for i in range(600)]
+    (here.folder / "in.txt").write_text("".join(line + "\n" for line in lines))
+    words = ["ckpt=a.ckpt", "input=in.txt", "window=8", "batch_size=4", "threads=1"]
+    assert run(here, *words, "output=whole.txt").code == 0
+    part, seen = here.folder / ".out.txt.part", 0
+    for goal in (1, 40, 41, 150, 300):
+        process = start(here.folder, *words, "output=out.txt", "resume=true")
+        until = time.monotonic() + 120
+        while process.poll() is None and time.monotonic() < until:
+            if part.exists() and part.read_bytes().count(b"\n") >= goal:
+                break
+            time.sleep(0.002)
+        process.kill()
+        process.wait()
+        seen += part.exists()
+    assert seen, "it was killed in the middle at least once"
+    assert run(here, *words, "output=out.txt", "resume=true").code == 0
+    assert written(here) == written(here, "whole.txt")
+
+
+def test_a_closed_pipe_ends_it_quietly(here):
+    (here.folder / "in.txt").write_text("one two three\n" * 3000)
+    with start(here.folder, "ckpt=a.ckpt", "input=in.txt", "window=16", stdout=subprocess.PIPE) as process:
+        first = [process.stdout.readline() for _ in range(3)]
+        process.stdout.close()
+        assert process.wait(timeout=300) == 0 and process.stderr.read() == b""
+    assert all(line.endswith(b"\n") for line in first)
+
+
+def test_ctrl_c_ends_it_quietly(here):
+    (here.folder / "in.txt").write_text("one two three\n" * 30000)
+    with start(here.folder, "ckpt=a.ckpt", "input=in.txt", "window=16", stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        process.stdout.close()
+        assert process.wait(timeout=300) in (0, 130) and process.stderr.read() == b""
+
+
+def test_stdin_to_stdout(here):
+    with start(here.folder, "ckpt=a.ckpt", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        out, err = process.communicate("one two\n\nfünf".encode(), timeout=300)
+    assert process.returncode == 0 and err == b""
+    assert out.decode().split("\n")[:-1] == load(here.folder / "a.ckpt").translate(["one two", "", "fünf"])
+
+
+# The prompt
+
+
+def test_the_prompt(here, monkeypatch):
+    model = load(here.folder / "a.ckpt")
+    said = iter([":attention", "one two", ":attention", ":best", ":next", ":nonsense", "", ":quit"])
+    monkeypatch.setattr("builtins.input", lambda _: next(said))
+    terminal.prompt(model, lambda text: model.search([text], decode=Beam(n_best=2))[0], limit=50)
+    out = here.capfd.readouterr().out
+    assert "nothing has been translated yet" in out and model.translate(["one two"], decode=Beam())[0] + "\n" in out
+    assert out.count(terminal.HELP) == 2 and any(shade in out for shade in "▒▓█")
+    assert list(said) == []
+
+
+def test_the_prompt_ends_with_its_input(monkeypatch):
+    def end(_):
+        raise EOFError
+
+    monkeypatch.setattr("builtins.input", end)
+    terminal.prompt(None, None, 5)
+
+
+def test_attention_in_characters():
+    drawn = terminal.draw(torch.tensor([[1.0, 0.0], [0.3, 0.6]]).numpy(), ["中", "ab"], ["x", "长"])
+    assert drawn == "   x\n   │ 长\n中 ██  \nab ░░▓▓"
+
+
+# The Python API
+
+
+def test_prefixes_are_kept(here):
+    model = load(here.folder / "a.ckpt")
+    lines, prefixes = ["one two", "three", "", "five"], ["zwei", "", "vier", "sechs eins"]
+    for decode in (Greedy(), Beam(n_best=2), Beam(max_len_a=0.0, max_len_b=1.0)):
+        found = model.search(lines, decode=decode, prefixes=prefixes)
+        for line, prefix, hypotheses in zip(lines, prefixes, found):
+            assert all(h.text.startswith(prefix) for h in hypotheses) if line else hypotheses == [BLANK]
+    free = model.search(["three"], decode=Greedy())[0]
+    assert model.search(lines, decode=Greedy(), prefixes=prefixes)[1][0].text == free[0].text
+
+
+def test_scoring_a_translation_gives_the_number_of_the_search(here):
+    model = load(here.folder / "a.ckpt")
+    found = [hypotheses[0] for hypotheses in model.search(["one two", "three", "five four"], decode=Beam(length_penalty=0.0))]
+    again = model.score(["one two", "three", "five four"], [hypothesis.text for hypothesis in found])
+    for one, other in zip(found, again):
+        assert other.score == pytest.approx(one.score, abs=1e-4) and other.ids == one.ids
+        assert other.token_log_probs == pytest.approx(one.token_log_probs, abs=1e-4)
+
+
+def test_alternatives_are_the_likeliest_next_tokens(here):
+    model = load(here.folder / "a.ckpt")
+    best = model.search(["one two"], decode=Greedy())[0][0]
+    for place in range(len(best.ids) - 1):
+        found = model.alternatives("one two", model.tgt_tokenizer.decode(best.ids[:place]), 4)
+        assert len(found) == 4 and found == sorted(found, key=lambda pair: -pair[1])
+        assert found[0][0] == best.pieces[place]
+        assert found[0][1] == pytest.approx(math.exp(best.token_log_probs[place]), abs=1e-4)
+    everything = model.alternatives("one", "", 10_000)
+    assert len(everything) == len(model.tgt_tokenizer) and sum(p for _, p in everything) == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("way", ["linear", "log_linear"])
+def test_an_ensemble_of_the_same_model_is_that_model(here, way):
+    path = here.folder / "a.ckpt"
+    one, two = load(path), load(path, path, way=way)
+    for decode in (Greedy(), Beam(n_best=3)):
+        for a, b in zip(one.search(LINES, decode=decode), two.search(LINES, decode=decode)):
+            assert [h.text for h in a] == [h.text for h in b]
+            assert [h.score for h in a] == pytest.approx([h.score for h in b], abs=1e-4)
+
+
+def test_options_are_those_of_the_config():
+    from omegaconf import OmegaConf
+
+    from tasks import values
+
+    assert set(OmegaConf.load(cli.CONF / "translate.yaml")) - {"defaults"} == set(values.TRANSLATE)
