@@ -9,7 +9,7 @@ import torch
 
 from tasks import compare, runs
 from tasks.evaluation import evaluate
-from tests.browser import browser, visit
+from tests.browser import visit
 from tests.runs import write_corpus
 
 QUICK = ["bootstrap=100", "randomization=100", "heatmaps=0", "decode=greedy"]
@@ -59,8 +59,12 @@ def test_an_experiment_in_one_command(shell, experiment):
     assert names == {"compare.json", "compare.md", "compare.html", "bleu_by_length.png", "training_curves.png"}
     text = (folder / "compare.html").read_text(encoding="utf-8")
     assert text.count("data:image/png") == 2 + 2 * 2
-    if browser():
-        assert visit(folder / "compare.html")[:2] == ([], [])
+
+
+def test_a_browser_opens_the_page_of_real_runs_without_a_request_or_a_complaint(shell, experiment, chromium):
+    done = shell.compare(str(experiment), *QUICK, "heatmaps=1", "examples=2", "out=out")
+    assert done.code == 0, done.err
+    assert visit(shell.folder / "out" / "compare.html")[:2] == ([], [])
 
 
 def test_the_scores_are_those_of_evaluate(shell, small_sweep):
