@@ -5,14 +5,14 @@ from tasks import cli  # isort: skip  # first: `tasks` sets what torch reads whe
 import sys
 from pathlib import Path
 
-import torch
 from omegaconf import DictConfig
 
 from tasks.build import Translator, load
-from tasks.evaluation import Outcome, Subject, check, draw_heatmaps, prepare, result_name, writable
+from tasks.evaluation import Outcome, Subject, configure, decode_name, draw_heatmaps, prepare, result_name, writable
 from tasks.evaluation import evaluate as evaluate_subject
 from tasks.quiet import quiet
 from tasks.runs import run_of
+from tasks.samples import check_places
 
 
 def evaluate(config: DictConfig, model: Translator) -> dict:
@@ -34,7 +34,7 @@ def output_folder(subject: Subject) -> Path:
 def report(outcome: Outcome) -> None:
     """The table."""
     result = outcome.result
-    print(f"{result['split']}: {result['sentences']:,} sentences, {result['decode']['_target_'].rpartition('.')[2].lower()}")
+    print(f"{result['split']}: {result['sentences']:,} sentences, {decode_name(result['decode'])}")
     for name, unit in {"bleu": "", "chrf": "", "ter": "", "exact_match": " %", "length_ratio": ""}.items():
         digits = 3 if name == "length_ratio" else 2
         print(f"  {name:<13}{result[name]:>8.{digits}f}{unit:<3}{result.get(name + '_signature', '')}")
@@ -68,13 +68,11 @@ def main() -> None:
     if cli.wants_help(words):
         print(__doc__.strip() + "\n\n" + (cli.CONF / "evaluate.yaml").read_text(encoding="utf-8"))
         return
-    cli.check_groups(words)
+    cli.check_choices(words)
     model = load(cli.value_of("ckpt", words))
-    cli.offer(model.config)
-    config = cli.compose("evaluate", words)
-    check(config)
-    if config.threads:
-        torch.set_num_threads(config.threads)
+    config = configure("evaluate", words, model)
+    if config.heatmaps:
+        check_places(model.model, config.layers, config.heads)
     evaluate(config, model)
 
 

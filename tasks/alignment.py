@@ -27,10 +27,6 @@ from tasks.metrics import is_chinese
 Link = tuple[int, int]
 """(source word, target word), both from 0."""
 
-class NoAttention(DuetError):
-    """A model without cross-attention."""
-
-
 # Words and the tokens that they are made of
 
 UNITS = ("blank", "character")
@@ -277,9 +273,7 @@ def attention(
         batch = Batch(*(part.to(device) for part in batch))
         if decode is not None:
             batch = _with_output(model, decode, batch)
-        weights = model(batch.src, batch.src_mask, batch.tgt, need_weights=True).attention.get("cross")
-        if weights is None:
-            raise NoAttention("the model has no cross-attention, so no alignment can be read off it")
+        weights = model(batch.src, batch.src_mask, batch.tgt, need_weights=True).attention["cross"]
         for row, place in enumerate(batch.index.tolist()):
             src, gold = (ids[ids != PAD].tolist() for ids in (batch.src[row], batch.gold[row]))
             source, target = texts.sources[place], texts.references[place]
