@@ -3,21 +3,22 @@
 from tasks import cli  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-import torch
 from omegaconf import DictConfig
 
 from tasks.build import Translator, load
-from tasks.evaluation import Outcome, Subject, check, draw_heatmaps, prepare, result_name, writable
+from tasks.evaluation import Outcome, Subject, configure, decode_name, draw_heatmaps, prepare, result_name, writable
 from tasks.evaluation import evaluate as evaluate_subject
 from tasks.quiet import quiet
 from tasks.runs import run_of
+from tasks.samples import check_places
 
 
-def evaluate(config: DictConfig, model: Translator) -> dict:
+def evaluate(config: DictConfig, ckpts: Sequence[str], model: Translator) -> dict:
     """Translates and scores one split; writes metrics.json, hypotheses.txt and, if asked for, heatmaps and alignment.txt."""
-    subject = prepare(config, config.ckpt, model)
+    subject = prepare(config, ckpts, model)
     outcome = evaluate_subject(subject, output_folder(subject))
     draw_heatmaps(subject, config.heatmaps, outcome.out)
     report(outcome)
@@ -26,15 +27,15 @@ def evaluate(config: DictConfig, model: Translator) -> dict:
 
 def output_folder(subject: Subject) -> Path:
     """Where the results go."""
-    run, out = run_of(subject.ckpt), subject.config.out
-    name = result_name(subject, plain=("best", "last") if run else (subject.ckpt.stem,))
+    run = run_of(subject.ckpts[0]) if len(subject.ckpts) == 1 else None
+    name, out = result_name(subject, plain=("best", "last") if run else (subject.ckpts[0].stem,)), subject.config.out
     return writable(Path(str(out)) if out is not None else (run or Path()) / "evaluate" / name)
 
 
 def report(outcome: Outcome) -> None:
     """The table."""
     result = outcome.result
-    print(f"{result['split']}: {result['sentences']:,} sentences, {result['decode']['_target_'].rpartition('.')[2].lower()}")
+    print(f"{result['split']}: {result['sentences']:,} sentences, {decode_name(result['decode'])}")
     for name, unit in {"bleu": "", "chrf": "", "ter": "", "exact_match": " %", "length_ratio": ""}.items():
         digits = 3 if name == "length_ratio" else 2
         print(f"  {name:<13}{result[name]:>8.{digits}f}{unit:<3}{result.get(name + '_signature', '')}")
@@ -68,14 +69,13 @@ def main() -> None:
     if cli.wants_help(words):
         print(__doc__.strip() + "\n\n" + (cli.CONF / "evaluate.yaml").read_text(encoding="utf-8"))
         return
-    cli.check_groups(words)
-    model = load(cli.value_of("ckpt", words))
-    cli.offer(model.config)
-    config = cli.compose("evaluate", words)
-    check(config)
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    evaluate(config, model)
+    cli.check_choices(words)
+    ckpts = cli.values_of("ckpt", words)
+    model = load(*ckpts, way=cli.value_of("ensemble", words, "linear"))
+    config = configure("evaluate", words, model)
+    if config.heatmaps:
+        check_places(model.model, config.layers, config.heads)
+    evaluate(config, ckpts, model)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,14 @@ import errno
 import os
 import re
 import sys
+import threading
 import traceback
 from pathlib import Path
 
 import hydra
 import lightning
 import torch
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from lightning.pytorch.loggers import TensorBoardLogger
@@ -21,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 from data.errors import DuetError
 from data.module import PairData
 from tasks.allocator import keep_memory
-from tasks.build import build, make, read_checkpoint, tokenizers_of
+from tasks.build import build, count, make, read_checkpoint, tokenizers_of
 from tasks.checkpoints import StopOnSignal
 from tasks.hparams import HParams, settings
 from tasks.quiet import quiet
@@ -29,8 +31,9 @@ from tasks.seq2seq import VALIDATED, Seq2SeqTask
 from tasks.stopwatch import Stopwatch
 
 SWEEP = {"-m", "--multirun"}
+stopped = threading.Event()  # by Ctrl-C or SIGTERM: no further job of a sweep is begun
 jobs: list[list[str]] = []  # the overrides of each job
-interrupted: list[list[str]] = []  # the job during which Ctrl-C or SIGTERM came: those after it are not begun
+skipped: list[list[str]] = []  # those of each job that was not begun, since Ctrl-C or SIGTERM had ended the one before
 failures: list[tuple[list[str], Exception]] = []  # the overrides of each job that failed, and why
 
 
@@ -38,49 +41,49 @@ failures: list[tuple[list[str], Exception]] = []  # the overrides of each job th
 def job(config: DictConfig) -> None:
     """One run. What goes wrong is kept for `main`: raised here, it would end a sweep's other jobs."""
     jobs.append(list(HydraConfig.get().overrides.task))
-    if interrupted:
-        forget(Path(HydraConfig.get().runtime.output_dir))
-        return
     try:
-        folder = claim(Path(HydraConfig.get().runtime.output_dir))
+        if stopped.is_set():
+            skipped.append(jobs[-1])
+            skip(Path(HydraConfig.get().runtime.output_dir))
+            return
+        folder, latest, watch = claim(Path(HydraConfig.get().runtime.output_dir)), pointed(), Stopwatch()
+        there = {*folder.rglob("*")} - {folder / "config.yaml"}
         try:
             OmegaConf.save(config, folder / "config.yaml", resolve=True)
-            train(config, folder)
-        finally:
-            forget(folder)
+            train(config, folder, watch)
+        except BaseException:
+            if not watch.moved and os.environ.get("LOCAL_RANK", "0") == "0":
+                forget(folder, there, latest)
+            raise
     except Exception as error:
         failures.append((jobs[-1], error))
         if HydraConfig.get().mode == RunMode.MULTIRUN:
             print(f"\nthis job failed: {cli.explain(error, 'train') or repr(error)}", flush=True)
 
 
-def train(config: DictConfig, folder: Path) -> None:
-    """Builds, trains, tests, and says where everything is."""
+def train(config: DictConfig, folder: Path, watch: Stopwatch) -> None:
+    """Builds, trains, tests, and says where everything is. watch: knows whether a step has been made."""
     quiet()
     keep_memory()
-    values.check(config, values.TRAIN, needed=values.NEEDED)
+    values.check(config, needed=values.NEEDED)
     check_scores(config.callbacks)
     if config.threads:
         torch.set_num_threads(config.threads)
-    resumed = read_checkpoint(config.resume) if config.resume else None  # a wrong one is told before anything is read or built
+    resumed = read_resumed(config) if config.resume else None  # a wrong one is told before anything is read or built
     lightning.seed_everything(config.seed, workers=True, verbose=False)
     task, data = build(config)
     if resumed:
         check_resumed(resumed, task, config)
-    checkpoints, stop, watch = make(OmegaConf.to_container(config.callbacks.checkpoints)), StopOnSignal(), Stopwatch()
+    del resumed  # Lightning reads it once more: this one is not kept while it trains
+    checkpoints, stop = make(OmegaConf.to_container(config.callbacks.checkpoints)), StopOnSignal()
     known = HParams(settings(config, model=HydraConfig.get().runtime.choices.model, parameters=count(task.model)))
     trainer = make_trainer(config, folder, [checkpoints, stop, watch, known])
     if trainer.is_global_zero:
-        before = point_latest(folder)
+        point_latest(folder)
         print(f"{config.name}: {count(task.model):,} parameters, {trainer.accelerator.__class__.__name__}, writing to {folder}")
-    try:
-        trainer.fit(task, datamodule=data, ckpt_path=config.resume, weights_only=True)
-    except BaseException:
-        if trainer.is_global_zero and not watch.moved:
-            undo(folder, before)
-        raise
+    trainer.fit(task, datamodule=data, ckpt_path=config.resume, weights_only=True)
     if stop.stopped:
-        interrupted.append(jobs[-1])
+        stopped.set()
     summary = {
         "steps": trainer.global_step,
         "epochs": trainer.current_epoch,
@@ -128,15 +131,26 @@ NEEDED = {  # what a checkpoint must have, besides weights, that training goes o
 }
 
 
-def check_resumed(checkpoint: dict, task: lightning.LightningModule, config: DictConfig) -> None:
-    """Raises DuetError where a checkpoint cannot be gone on from with this model and these limits."""
+def read_resumed(config: DictConfig) -> dict:
+    """The checkpoint to go on from. Raises DuetError where it lacks something, or nothing is left to train."""
+    checkpoint = read_checkpoint(config.resume)
     for part, kind in NEEDED.items():
         value = checkpoint.get(part)
         inner = value if kind is list and isinstance(value, list) else []
         if not isinstance(value, kind) or value in ([], {}) or not all(isinstance(one, dict) for one in inner):
             raise DuetError(f"{config.resume} has no {part}, so training cannot go on from it: take a run's last.ckpt")
-    for side, tokenizer in zip(tokenizers_of(checkpoint, config.resume), (task.src_tokenizer, task.tgt_tokenizer)):
-        if side.pieces(range(len(side))) != tokenizer.pieces(range(len(tokenizer))):
+    if 0 < config.trainer.max_steps <= checkpoint["global_step"]:
+        raise DuetError(
+            f"{config.resume} is at step {checkpoint['global_step']}, and trainer.max_steps is {config.trainer.max_steps}: "
+            f"nothing is left to train"
+        )
+    return checkpoint
+
+
+def check_resumed(checkpoint: dict, task: lightning.LightningModule, config: DictConfig) -> None:
+    """Raises DuetError where this model or vocabulary is not the checkpoint's."""
+    for there, here in zip(tokenizers_of(checkpoint, config.resume), (task.src_tokenizer, task.tgt_tokenizer)):
+        if there.pieces(range(len(there))) != here.pieces(range(len(here))):
             raise DuetError(
                 f"{config.resume} was trained with another vocabulary than these data and options give: resume with those that "
                 f"the run had"
@@ -149,11 +163,6 @@ def check_resumed(checkpoint: dict, task: lightning.LightningModule, config: Dic
                 f"{config.resume} does not fit this model: {name} has the shape {there.get(name)} there and {here.get(name)} "
                 f"here; resume with the options that the run had"
             )
-    if 0 < config.trainer.max_steps <= checkpoint["global_step"]:
-        raise DuetError(
-            f"{config.resume} is at step {checkpoint['global_step']}, and trainer.max_steps is {config.trainer.max_steps}: "
-            f"nothing is left to train"
-        )
 
 
 def check_scores(options: DictConfig) -> None:
@@ -179,10 +188,6 @@ def test(trainer: lightning.Trainer, task: Seq2SeqTask, data: PairData, best: Pa
     task.load_state_dict(read_checkpoint(best)["state_dict"])
     trainer.test(task, datamodule=data, verbose=False)
     return {f"test/{name}": value for name, value in task.test_scores.items()}
-
-
-def count(model: torch.nn.Module) -> int:
-    return sum(p.numel() for p in model.parameters())
 
 
 SHOWN = (("BLEU", "bleu"), ("chrF", "chrf"), ("exact match", "exact_match"))
@@ -227,29 +232,35 @@ def claim(wanted: Path) -> Path:
     raise DuetError(f"no free folder beside {wanted}")
 
 
-def forget(folder: Path) -> None:
-    """Removes the folder of a run that ended before it had made anything."""
-    if {path.name for path in folder.iterdir()} <= {"config.yaml"}:
-        (folder / "config.yaml").unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-
-
-def undo(folder: Path, before: str | None) -> None:
-    """Removes what a run wrote that ended before its first step was done; runs/latest goes back to where it pointed."""
-    for path in (*folder.glob("events.out.tfevents.*"), folder / "hparams.yaml"):
-        path.unlink(missing_ok=True)
-    if before is not None:
-        point_latest(Path("runs", before))
-    elif Path("runs/latest").is_symlink():
+def forget(folder: Path, there: set[Path], latest: str | None) -> None:
+    """Removes what a run wrote that ended before its first step was done. there: what it found in its folder; latest: where
+    runs/latest pointed.
+    """
+    for path in sorted({*folder.rglob("*")} - there, reverse=True):  # what is in a folder comes before it
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    skip(folder)
+    if pointed() != latest and latest is not None:
+        point_latest(Path("runs", latest))
+    elif pointed() != latest:
         Path("runs/latest").unlink()
 
 
-def point_latest(folder: Path) -> str | None:
-    """The link runs/latest. Returns where it pointed before."""
+def skip(folder: Path) -> None:
+    """Removes the folder of a run, if it is empty."""
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def pointed() -> str | None:
+    """Where runs/latest points."""
+    link = Path("runs/latest")
+    return os.readlink(link) if link.is_symlink() else None
+
+
+def point_latest(folder: Path) -> None:
+    """The link runs/latest."""
     link = Path("runs/latest")
     link.parent.mkdir(exist_ok=True)
-    before = os.readlink(link) if link.is_symlink() else None
     new = link.with_name(f".latest.{os.getpid()}")
     try:
         new.symlink_to(os.path.relpath(folder, link.parent))
@@ -258,7 +269,6 @@ def point_latest(folder: Path) -> str | None:
         new.unlink(missing_ok=True)
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EISDIR):
             raise
-    return before
 
 
 def told(failed: list[tuple[list[str], Exception]]) -> str:
@@ -277,29 +287,27 @@ def told(failed: list[tuple[list[str], Exception]]) -> str:
     return f"{number}{others}: {'; '.join(parts)}"
 
 
-FLAGS = {"--cfg", "-c", "--resolve", "--package", "-p", "--run", "-r", "--info", "-i", "--config-path", "-cp", "--config-name",
-         "-cn", "--config-dir", "-cd", "--version", "--shell-completion", "-sc"}  # fmt: skip  # Hydra's
-
-
 def check_flags(words: list[str]) -> None:
+    """Raises DuetError for what looks like a flag and is none of Hydra's."""
+    known = get_args_parser()._option_string_actions
     for word in words:
-        if word.startswith("-") and word.partition("=")[0] not in FLAGS and not cli.wants_help([word]):
+        if word.startswith("-") and word.partition("=")[0] not in known:
             raise DuetError(f"unknown flag {word!r}: options are written key=value, -m makes a sweep of them; --help lists all")
 
 
 def main() -> None:
     sweep = sorted(SWEEP & set(sys.argv[1:]))
-    words = [word for word in sys.argv[1:] if word not in SWEEP]
-    sys.argv[1:] = sweep + cli.readable(words)  # argparse wants it before or after all overrides, not among them
-    cli.check_experiment(words)
-    cli.check_groups(cli.readable(words))
+    words = cli.readable([word for word in sys.argv[1:] if word not in SWEEP])
+    check_flags(words)
+    cli.check_choices(words)
+    sys.argv[1:] = sweep + words  # argparse wants it before or after all overrides, not among them
     jobs.clear()
     failures.clear()
-    interrupted.clear()
-    check_flags(words)
+    skipped.clear()
+    stopped.clear()
     job()
-    if interrupted and sweep:
-        print(f"\nstopped: {len(jobs) - 1 - jobs.index(interrupted[0])} of {len(jobs)} jobs were not begun")
+    if skipped:
+        print(f"\nstopped: {len(skipped)} of {len(jobs)} jobs were not begun")
     if failures and not sweep:
         raise failures[0][1]
     if failures:

@@ -191,18 +191,15 @@ class Dot(Score):
         return torch.bmm(keys, (query * self.scale).unsqueeze(2)).squeeze(2)
 
 
-class General(Score):
+class General(Dot):
     """q · W k / √C (Luong et al. 2015, eq. 8; scaled as the dot product, without which softmax begins too sharp to learn)."""
 
     def __init__(self, channels: int):
-        super().__init__()
-        self.key, self.scale = nn.Linear(channels, channels, bias=False), channels**-0.5
+        super().__init__(channels)
+        self.key = nn.Linear(channels, channels, bias=False)
 
     def keys(self, memory: Tensor) -> Tensor:
         return self.key(memory)
-
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        return torch.bmm(keys, (query * self.scale).unsqueeze(2)).squeeze(2)
 
 
 class Additive(Score):

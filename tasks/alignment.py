@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 Link = tuple[int, int]
 """(source word, target word), both from 0."""
 
-class NoAttention(DuetError):
-    """A model without cross-attention."""
-
-
 # Words and the tokens that they are made of
 
 UNITS = ("blank", "character")
@@ -248,7 +244,7 @@ class Sentence(NamedTuple):
 
     place: int
     weights: np.ndarray  # (L, H, T, S)
-    rows: np.ndarray     # (T - 1, J)
+    rows: np.ndarray  # (T - 1, J)
     columns: np.ndarray  # (S - 1, I)
 
 
@@ -280,9 +276,7 @@ def attention(
         batch = Batch(*(part.to(device) for part in batch))
         if decode is not None:
             batch = _with_output(model, decode, batch)
-        weights = model(batch.src, batch.src_mask, batch.tgt, need_weights=True).attention.get("cross")
-        if weights is None:
-            raise NoAttention("the model has no cross-attention, so no alignment can be read off it")
+        weights = model(batch.src, batch.src_mask, batch.tgt, need_weights=True).attention["cross"]
         for row, place in enumerate(batch.index.tolist()):
             src, gold = (ids[ids != PAD].tolist() for ids in (batch.src[row], batch.gold[row]))
             source, target = texts.sources[place], texts.references[place]
@@ -317,7 +311,7 @@ def of_output(model: "Translator", source: str, ids: list[int], limit: int | Non
     batch = model.batch([(tokens, ids[:-1])], [0])
     weights = model.model(batch.src, batch.src_mask, batch.tgt, need_weights=True).attention.get("cross")
     if weights is None:
-        raise NoAttention("the model has no cross-attention, so no alignment can be read off it")
+        raise DuetError("the model has no cross-attention, so no alignment can be read off it")
     text = model.tgt_tokenizer.decode(ids)
     columns = _shares(model.src_tokenizer, source, unit_of([source], "auto"), None)[: len(tokens)]
     rows = _shares(model.tgt_tokenizer, text, unit_of([text], "auto"), ids[:-1])

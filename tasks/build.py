@@ -42,6 +42,9 @@ TARGETS = {
 }
 
 
+FOREIGN = ("_args_", "_convert_", "_recursive_")  # what Hydra would read too, and no config of ours has
+
+
 def make(config: dict, **given: Any) -> Any:
     """What a config names, by Hydra's `instantiate`, and then called with the given objects.
 
@@ -63,6 +66,11 @@ def build_data(config: dict, **given: Any) -> PairData:
     return make(config["data"], **given)
 
 
+def count(model: torch.nn.Module) -> int:
+    """Parameters."""
+    return sum(p.numel() for p in model.parameters())
+
+
 def build_model(config: dict, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> Seq2Seq:
     """The model, with as many embeddings as the tokenizers have entries."""
     if src_tokenizer is not tgt_tokenizer and config["model"].get("tie") == "all":
@@ -71,7 +79,7 @@ def build_model(config: dict, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
             "model.tie=none, model.tie=decoder"
         )
     given = {"src_vocabulary": len(src_tokenizer), "tgt_vocabulary": len(tgt_tokenizer)}
-    return make({key: value for key, value in config["model"].items() if key != "_partial_"}, **given)
+    return make(config["model"] | {"_partial_": False}, **given)
 
 
 def build(config: DictConfig) -> tuple[Seq2SeqTask, PairData]:
@@ -312,7 +320,7 @@ def check_config(config: Any, path: str | Path) -> None:
         if not isinstance(config.get(part), dict) or (allowed and "_target_" not in config[part]):
             raise DuetError(f"{path} is damaged: its config has no {part}")
     try:
-        values.check(OmegaConf.create(config), values.CHECKPOINT)
+        values.check(OmegaConf.create(config))
     except DuetError as error:
         raise DuetError(f"{path} is damaged: its {error}") from None
     except Exception:  # keys that are none, for one
@@ -323,7 +331,7 @@ def check_targets(config: dict, path: str | Path) -> None:
     """Refuses a config that would run anything but what `TARGETS` lists, or look anything up while it is built."""
     for part, value in config.items():
         for key, leaf in _leaves(value):
-            if key in ("_args_", "_convert_", "_recursive_"):
+            if key in FOREIGN:
                 raise DuetError(f"{path} has {key} in its config, which is not allowed there")
             if key == "_target_" and (not isinstance(leaf, str) or leaf not in TARGETS.get(part, ())):
                 raise DuetError(f"{path} names {leaf!r} as its {part}, which is none of Duet's own; it was not run")
@@ -334,7 +342,7 @@ def check_targets(config: dict, path: str | Path) -> None:
 def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for name, inner in value.items():
-            if name in ("_target_", "_args_", "_convert_", "_recursive_"):
+            if name in ("_target_", *FOREIGN):
                 yield name, inner
             yield from _leaves(inner, name)
     elif isinstance(value, list | tuple):

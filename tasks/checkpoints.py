@@ -5,11 +5,13 @@ import shutil
 import signal
 from pathlib import Path
 
-import torch
 from lightning import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.callbacks.weight_averaging import EMAWeightAveraging
 from lightning.pytorch.trainer.states import TrainerFn
+
+from data.errors import DuetError
+from tasks.build import read_checkpoint
 
 Handlers = dict[int, object]
 
@@ -48,6 +50,8 @@ class Checkpoints(Checkpoint):
         candidates = (folder / "best.ckpt", folder / f"step_{self.best_step}.ckpt", resumed)
         before = next((path for path in candidates if step_of(path) == self.best_step), None)
         if before is None:
+            if trainer.is_global_zero:
+                print(f"the best checkpoint so far (step {self.best_step}) is not beside {resumed}: the best from here counts")
             self.best, self.best_step, self.scores = None, 0, {}
         elif trainer.is_global_zero:
             self.folder(trainer).mkdir(parents=True, exist_ok=True)
@@ -99,10 +103,10 @@ class Checkpoints(Checkpoint):
 
 
 def step_of(path: Path) -> int | None:
-    """The optimizer step that a checkpoint was written at; None where there is none to be read."""
+    """The optimizer step that a checkpoint was written at; None where there is none, or a damaged one."""
     try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"]
-    except Exception:  # missing, damaged, or something else
+        return read_checkpoint(path).get("global_step")
+    except DuetError:
         return None
 
 

@@ -1,6 +1,7 @@
 """What every command shares: reading overrides, and errors in words."""
 
 import difflib
+import functools
 import json
 import os
 import re
@@ -66,34 +67,41 @@ def _debug() -> bool:
     return any(re.fullmatch(r"\+*debug=(true|True|1)", word) for word in sys.argv[1:])
 
 
-def check_experiment(words: Sequence[str]) -> None:
-    """The experiment is optional to Hydra, so that it would pass over one that is not there.
+def check_choices(words: Sequence[str]) -> None:
+    """What Hydra would pass over, or has no words for, where a group is chosen (model=…).
 
-    (It is looked for by the name of the data, and one that chooses its data itself cannot be found so.)
+    A number or null instead of a name; an experiment that is not there, which is optional to Hydra; data that come with an
+    experiment of their own, chosen without it.
     """
-    there = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
-    for word in words:
-        for name in word.partition("=")[2].split(",") if word.startswith("experiment=") else []:
-            name = name.strip("'\"")
-            if name not in there:
-                raise DuetError(f"unknown experiment {name!r}{_nearest(name, there)}; allowed: {', '.join(there)}")
-    if "data=multi30k" in words and not any(word.startswith("experiment=") for word in words):
-        raise DuetError("data=multi30k comes with its experiment: write experiment=multi30k instead")
-
-
-def check_groups(words: Sequence[str]) -> None:
-    """A group (model=…) is chosen by the name of one of its files; Hydra has no words for a number or null there."""
-    groups = {path.parent.relative_to(CONF).as_posix() for path in CONF.rglob("*.yaml")}
+    chosen = {}
     for word in words:
         group = word.partition("=")[0].lstrip("+~")
-        if group not in groups or "=" not in word:
-            continue
-        override = OverridesParser.create().parse_override(word)
-        value = override.value()
-        names = value if isinstance(value, list) else [value]
-        if not override.is_sweep_override() and not all(isinstance(name, str) for name in names):
-            choices = sorted(path.stem for path in (CONF / group).glob("*.yaml"))
-            raise DuetError(f"{group} is chosen by a name, not {value!r}; allowed: {', '.join(choices)}")
+        if "=" in word and group in groups():
+            override = OverridesParser.create().parse_override(word)
+            value = list(override.sweep_string_iterator()) if override.is_sweep_override() else override.value()
+            chosen[group] = value if isinstance(value, list) else [value]
+    for group, names in chosen.items():
+        there = sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+        if wrong := [name for name in names if not isinstance(name, str)]:
+            raise DuetError(f"{group} is chosen by a name, not {wrong[0]!r}; allowed: {', '.join(there)}")
+        if group == "experiment" and (unknown := [name for name in names if name not in there]):
+            raise DuetError(f"unknown experiment {unknown[0]!r}{_nearest(unknown[0], there)}; allowed: {', '.join(there)}")
+        if group == "data" and "experiment" not in chosen:
+            for name in names:
+                if _brings(name):
+                    raise DuetError(f"data={name} comes with its experiment: write experiment={name} instead")
+
+
+@functools.cache
+def groups() -> set[str]:
+    """All that can be chosen: model, tokenizer/source, …"""
+    return {path.parent.relative_to(CONF).as_posix() for path in CONF.rglob("*.yaml")} - {"."}
+
+
+def _brings(name: str) -> bool:
+    """Whether the experiment of that name chooses the data of that name."""
+    path = CONF / "experiment" / f"{name}.yaml"
+    return path.is_file() and {"override /data": name} in omegaconf.OmegaConf.load(path).get("defaults", [])
 
 
 def _missing(error: MissingConfigException) -> str:
@@ -123,8 +131,7 @@ def _nearest(word: str, choices: Sequence[str]) -> str:
 
 def _keys(config: str) -> Iterator[str]:
     """Every option of a command's default config, with its dots."""
-    groups = r"(data|model|tokenizer|task/teacher_forcing|decode|optimizer|scheduler|experiment)=\w+"
-    for words in ([word for word in sys.argv[1:] if re.fullmatch(groups, word)], []):
+    for words in ([word for word in sys.argv[1:] if word.partition("=")[0] in groups()], []):
         try:
             yield from _walk(compose(config, words), "")
             return
@@ -167,17 +174,19 @@ def _quoted(word: str) -> str:
     return f"{key}='{escaped}'"
 
 
-def value_of(key: str, words: Sequence[str]) -> str:
-    """What key=… says on the command line; DuetError where it is missing."""
+def value_of(key: str, words: Sequence[str], default: str | None = None) -> str:
+    """What key=… says on the command line; DuetError where it is missing, and there is no default."""
     for word in reversed(words):  # the last one counts, as with Hydra
         if word.startswith(f"{key}="):
             return str(OverridesParser.create().parse_override(word).value())
-    raise DuetError(f"{key} is missing: give {key}=PATH")
+    if default is None:
+        raise DuetError(f"{key} is missing: give {key}=PATH")
+    return default
 
 
 def values_of(key: str, words: Sequence[str]) -> list[str]:
     """The same where it may be a list: key=[a,b]."""
-    for word in words:
+    for word in reversed(words):
         if word.startswith(f"{key}="):
             value = OverridesParser.create().parse_override(word).value()
             names = [str(name) for name in (value if isinstance(value, list) else [value])]

@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-import torch
 from matplotlib.figure import Figure
 from omegaconf import DictConfig, OmegaConf
 
 from data.errors import DuetError
 from tasks import alignment, heatmap, page, plots, runs, systems
-from tasks.build import read_checkpoint, revive
+from tasks.build import count, read_checkpoint, revive
 from tasks.evaluation import (
     Outcome,
     Subject,
-    check,
+    configure,
     decode_name,
     digest,
     evaluate,
@@ -35,6 +34,7 @@ from tasks.evaluation import (
 from tasks.hparams import leaves, settings
 from tasks.metrics import tokenizer_for
 from tasks.quiet import quiet
+from tasks.samples import check_places
 
 
 class Candidate(NamedTuple):
@@ -58,9 +58,6 @@ def compare(candidates: Sequence[Candidate], out: Path) -> dict:
     """Evaluates all, and makes the report. Raises DuetError where they were not asked to translate the same."""
     check_same(candidates)
     config = candidates[0].subject.config
-    if config.heatmaps and (config.layers is not None or config.heads is not None):
-        for candidate in candidates:
-            attention(candidate, 0)  # a layer that is not there is told before the work
     wanted = config.baseline and candidates[runs.named(str(config.baseline), [c.entry for c in candidates])].name
     outcomes = evaluate_all(candidates, writable(out))
     ranked = sorted(candidates, key=lambda candidate: -outcomes[candidate.name].result["bleu"])
@@ -111,7 +108,7 @@ def _lengths(outputs: systems.Outputs, subject: Subject, bleu: dict) -> dict:
 
 def _row(candidate: Candidate, outcome: Outcome, tests: systems.Significance) -> dict:
     """What is known of one model."""
-    parameters = sum(p.numel() for p in candidate.subject.model.model.parameters())
+    parameters = count(candidate.subject.model.model)
     kept = {name: value for name, value in outcome.result.items() if name not in ("split", "ckpt")}
     return {
         "name": candidate.name,
@@ -138,7 +135,7 @@ def _decode_of(candidates: Sequence[Candidate]) -> str:
     for candidate in candidates:
         plain = OmegaConf.to_container(candidate.subject.config.decode, resolve=True)
         options = ", ".join(f"{name} {value}" for name, value in plain.items() if name not in ("_target_", "unk"))
-        said.append(f"{decode_name(candidate.subject.config)} ({options})")
+        said.append(f"{decode_name(candidate.subject.config.decode)} ({options})")
     if len(set(said)) == 1:
         return said[0]
     return "; ".join(f"{candidate.name}: {how}" for candidate, how in zip(candidates, said))
@@ -232,10 +229,7 @@ def attention(candidate: Candidate, place: int) -> Figure | None:
     if "cross" not in seen.attention:
         return None
     weights, labels = seen.attention["cross"], seen.labels["cross"]
-    try:
-        return heatmap.draw(weights, *labels, layers=config.layers, heads=config.heads, mean_only=True)
-    except ValueError as error:
-        raise DuetError(f"{candidate.name}: {error}") from None
+    return heatmap.draw(weights, *labels, layers=config.layers, heads=config.heads, mean_only=True)
 
 
 # The command
@@ -249,8 +243,8 @@ def main() -> None:
         return
     if not paths:
         raise DuetError("nothing to compare: name runs, folders of runs or checkpoints: python -m tasks.compare runs/grammar")
-    cli.check_groups(words)
-    entries, remarks = runs.find(paths, every="all=true" in map(str.lower, words))
+    cli.check_choices(words)
+    entries, remarks = runs.find(paths, every=cli.value_of("all", words, "false").lower() == "true")
     candidates = [read(entry, words) for entry in entries]
     config = candidates[0].subject.config
     for remark in remarks:
@@ -272,12 +266,10 @@ def read(entry: runs.Entry, words: Sequence[str]) -> Candidate:
     """Loads a checkpoint, and reads what it is to translate."""
     checkpoint = read_checkpoint(entry.ckpt)
     model = revive(checkpoint, entry.ckpt)
-    cli.offer(model.config)
-    config = cli.compose("compare", words)
-    check(config)
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    subject = prepare(config, entry.ckpt, model)
+    config = configure("compare", words, model)
+    if config.heatmaps:
+        check_places(model.model, config.layers, config.heads, kinds=("cross",), name=entry.name)
+    subject = prepare(config, [entry.ckpt], model)
     return Candidate(entry, subject, runs.training(checkpoint, entry), settings_of(entry, model.config))
 
 
@@ -297,7 +289,7 @@ def report_folder(config: DictConfig, paths: Sequence[str], split: str) -> Path:
         return Path(str(config.out))
     only = Path(paths[0])
     of_runs = len(paths) == 1 and only.is_dir() and not (only / "checkpoints" / runs.BEST).is_file()
-    return (only if of_runs else Path()) / "compare" / f"{split}-{decode_name(config)}"
+    return (only if of_runs else Path()) / "compare" / f"{split}-{decode_name(config.decode)}"
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,19 +16,19 @@ from data.batching import Batch
 from data.errors import DuetError
 from data.module import PairData
 from data.sources import Pair, TwoFiles, read_lines
-from tasks import alignment, heatmap, values
+from tasks import alignment, cli, heatmap, values
 from tasks.build import Translator, build_data, make, respect_limits
 from tasks.cli import CONF, write_json, write_text
 from tasks.decoding import Decode
 from tasks.metrics import scores
-from tasks.samples import Look, attention_shapes, check_places
+from tasks.samples import Look, attention_shapes
 from tasks.seq2seq import translate_batch
 
 
 class Subject(NamedTuple):
     """What is to be scored: a model, the sentences, and how they are translated."""
 
-    ckpt: Path
+    ckpts: tuple[Path, ...]  # several: an ensemble
     model: Translator
     config: DictConfig  # conf/evaluate.yaml or conf/compare.yaml
     data: PairData
@@ -47,13 +47,27 @@ class Outcome(NamedTuple):
     reused: bool
 
 
+def configure(name: str, words: Sequence[str], model: Translator) -> DictConfig:
+    """The config of a command (conf/<name>.yaml) for a checkpoint's model, checked; it also sets the threads."""
+    cli.offer(model.config)
+    config = cli.compose(name, words)
+    check(config)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    return config
+
+
 def check(config: DictConfig) -> None:
     """Options that are wrong whatever the checkpoint is."""
-    values.check(config, values.COMPARE if "bootstrap" in config else values.EVALUATE, needed=("data", "decode"))
-    if config.device not in ("cpu", "cuda") or (config.device == "cuda" and not torch.cuda.is_available()):
-        allowed = "cpu, cuda" if torch.cuda.is_available() else "cpu (torch sees no GPU here)"
-        raise DuetError(f"device is {config.device!r}: allowed is {allowed}")
+    values.check(config, needed=("data", "decode"))
+    check_device(config.device)
     check_alignment(config)
+
+
+def check_device(device: str) -> None:
+    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
+        allowed = "cpu, cuda" if torch.cuda.is_available() else "cpu (torch sees no GPU here)"
+        raise DuetError(f"device is {device!r}: allowed is {allowed}")
 
 
 def check_alignment(config: DictConfig) -> None:
@@ -67,14 +81,12 @@ def check_alignment(config: DictConfig) -> None:
         raise DuetError("alignment.of=hypothesis has no gold alignment: gold is of the references, alignment.of=reference")
 
 
-def prepare(config: DictConfig, ckpt: str | Path, model: Translator) -> Subject:
-    """Reads what is to be scored. Raises DuetError for options and files that do not fit."""
-    check(config)
-    if config.heatmaps:
-        check_places(model.model, config.layers, config.heads)
+def prepare(config: DictConfig, ckpts: Sequence[str | Path], model: Translator) -> Subject:
+    """Reads what is to be scored. config has passed `check`. Raises DuetError for options and files that do not fit."""
     split, data = make_split(config, model)
     decode = make(OmegaConf.to_container(config.decode, resolve=True))
-    return Subject(Path(ckpt), model, config, data, split, data.sources(split), data.references(split), decode)
+    texts = (data.sources(split), data.references(split))
+    return Subject(tuple(map(Path, ckpts)), model, config, data, split, *texts, decode)
 
 
 def make_split(config: DictConfig, model: Translator) -> tuple[str, PairData]:
@@ -97,9 +109,9 @@ def make_split(config: DictConfig, model: Translator) -> tuple[str, PairData]:
     return split, data
 
 
-def decode_name(config: DictConfig) -> str:
-    """beam, greedy or sample."""
-    return config.decode._target_.rpartition(".")[2].lower()
+def decode_name(decode: Mapping) -> str:
+    """Of the config of a search: beam, greedy or sample."""
+    return decode["_target_"].rpartition(".")[2].lower()
 
 
 def result_name(subject: Subject, plain: Collection[str] = ("best",)) -> str:
@@ -107,8 +119,9 @@ def result_name(subject: Subject, plain: Collection[str] = ("best",)) -> str:
 
     plain: the names of checkpoints that need no mark.
     """
-    stem, limit = subject.ckpt.stem, subject.config.limit
-    name = f"{subject.split}-{decode_name(subject.config)}"
+    stem = subject.ckpts[0].stem if len(subject.ckpts) == 1 else f"ensemble_of_{len(subject.ckpts)}"
+    limit = subject.config.limit
+    name = f"{subject.split}-{decode_name(subject.config.decode)}"
     return name + ("" if stem in plain else f"-{stem}") + ("" if limit is None else f"-first_{limit}")
 
 
@@ -145,14 +158,14 @@ def evaluate(subject: Subject, out: Path, *, reuse: bool = False, must_align: bo
         "tokens_per_second": tokens / seconds,
         "split": subject.split,
         "decode": OmegaConf.to_container(config.decode, resolve=True),
-        "ckpt": str(subject.ckpt),
+        "ckpt": str(subject.ckpts[0]) if len(subject.ckpts) == 1 else [str(ckpt) for ckpt in subject.ckpts],
     }
-    if before and "alignment" in before:
-        result["alignment"] = before["alignment"]
     write_text(out / "hypotheses.txt", as_lines(hypotheses))
     if plan:
         result["alignment"] = write_alignment(subject, plan, out)
-    write_json(out / "metrics.json", result | {"origin": origin | {"hypotheses": digest(hypotheses)}})
+    of_what = {"references": digest(subject.references), "origin": origin | {"hypotheses": digest(hypotheses)}}
+    kept = {} if before is None or before["references"] != of_what["references"] else before["alignment"]
+    write_json(out / "metrics.json", kept | result | of_what)
     return Outcome(result, hypotheses, out, before is not None)
 
 
@@ -200,7 +213,7 @@ def origin_of(subject: Subject) -> dict:
     """All that hypotheses, and the time they take, depend on."""
     config = subject.config
     return {
-        "checkpoint": file_digest(subject.ckpt),
+        "checkpoint": [file_digest(ckpt) for ckpt in subject.ckpts],
         "sources": digest(subject.sources),
         "decode": OmegaConf.to_container(config.decode, resolve=True),
         "longest_source": subject.data.max_source,
@@ -213,16 +226,16 @@ def origin_of(subject: Subject) -> dict:
 
 
 def stored(out: Path, origin: dict) -> dict | None:
-    """hypotheses, seconds, tokens, and alignment if it was asked for, of an earlier evaluation with the same origin.
-
-    None: there is none, or a damaged one.
+    """hypotheses, seconds, tokens, references (their digest) and alignment ({} or {"alignment": …}) of an earlier evaluation
+    with the same origin; None: there is none, or a damaged one.
     """
     try:
         result = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
         hypotheses = list(read_lines(out / "hypotheses.txt"))
         same = result["origin"] == origin | {"hypotheses": digest(hypotheses)}
-        kept = {name: result[name] for name in ("seconds", "tokens", "alignment") if name in result or name != "alignment"}
-        return kept | {"hypotheses": hypotheses} if same else None
+        aligned = {name: result[name] for name in ("alignment",) if name in result}
+        numbers = {name: result[name] for name in ("seconds", "tokens", "references")}
+        return numbers | {"hypotheses": hypotheses, "alignment": aligned} if same else None
     except (OSError, ValueError, KeyError, TypeError, DuetError):
         return None
 
@@ -272,7 +285,7 @@ def plan_alignment(subject: Subject, *, must_align: bool) -> Plan | None:
         return None
     shape = attention_shapes(subject.model.model).get("cross")
     if shape is None and must_align:
-        raise alignment.NoAttention("the model has no cross-attention, so no alignment can be read off it")
+        raise DuetError("the model has no cross-attention, so no alignment can be read off it")
     if shape is None:
         return None
     alignment.choose(np.zeros((*shape, 1, 1)), options["layer"], options["head"])

@@ -27,6 +27,7 @@ def by_length(found: Sequence[Mapping], names: Sequence[str], *, unit: str) -> F
     ticks = [f"{bucket['first']}–{bucket['last']}\n{bucket['sentences']:,} sent." for bucket in found]
     axes.set_xticks(range(len(found)), ticks)
     _finish(axes, "BLEU by source length", f"{unit} in the source", "BLEU", names)
+    _legend(axes, names)
     return figure
 
 
@@ -41,7 +42,8 @@ def curves(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
         axes.set_xlim(left=0)  # now: what is drawn later would not widen it
     shown = [name for name, curve in found.items() if curve["values"]]
     _finish(left, "Training", "optimizer steps", "val/bleu", shown)
-    _finish(right, "", "minutes", "", shown, legend=False)
+    _finish(right, "", "minutes", "", shown)
+    _legend(left, shown)
     return figure
 
 
@@ -58,7 +60,7 @@ def _style(place: int) -> dict:
     return {"color": colour, "marker": mark, "markersize": 4, "linewidth": 1.4, "linestyle": ("-", "--", ":")[turn % 3]}
 
 
-def _finish(axes: Axes, title: str, across: str, up: str, names: Sequence[str], *, legend: bool = True) -> None:
+def _finish(axes: Axes, title: str, across: str, up: str, names: Sequence[str]) -> None:
     font = font_for("".join([title, across, up, *names]) + "0123456789")
     axes.set_title(title, loc="left", fontproperties=_sized(font, 11), **PLAIN)
     axes.set_xlabel(across, fontproperties=_sized(font, 9), color=GREY, **PLAIN)
@@ -73,10 +75,14 @@ def _finish(axes: Axes, title: str, across: str, up: str, names: Sequence[str], 
     axes.tick_params(width=0.5, color=FRAME)
     for label in [*axes.get_xticklabels(), *axes.get_yticklabels()]:
         label.set(fontproperties=_sized(font, 8), color=GREY)
-    if legend and names:
-        box = axes.legend(prop=_sized(font, 8), frameon=False, loc="best")
-        for text in box.get_texts():
-            text.set(**PLAIN)
+
+
+def _legend(axes: Axes, names: Sequence[str]) -> None:
+    """Beside the panels, where however many names hide nothing."""
+    font = _sized(font_for("".join(names)), 8)
+    box = axes.figure.legend(handles=axes.get_legend_handles_labels()[0], prop=font, frameon=False, loc="outside right upper")
+    for text in box.get_texts():
+        text.set(**PLAIN)
 
 
 def _sized(font: FontProperties, size: float) -> FontProperties:

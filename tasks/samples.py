@@ -1,5 +1,6 @@
 """A few validation sentences, looked at again and again while a model learns: what it writes, and where it looks."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -79,13 +80,19 @@ class Samples(Callback):
         self.validations = state["validations"]
 
 
-def check_places(model: Seq2Seq, layers: list[int] | None, heads: list[int] | None) -> None:
-    """Raises DuetError for layers or heads (None: all) of which no attention of the model has them all."""
+KINDS = ("encoder", "decoder", "cross")
+
+
+def check_places(
+    model: Seq2Seq, layers: list[int] | None, heads: list[int] | None, *, kinds: Sequence[str] = KINDS, name: str = ""
+) -> None:
+    """Raises DuetError for layers or heads (None: all) that attention of these kinds lacks. name: of the model, to be told."""
     try:
-        for shape in attention_shapes(model).values() if layers is not None or heads is not None else ():
-            heatmap.choose(shape, layers, heads)
+        for kind, shape in attention_shapes(model).items() if layers is not None or heads is not None else ():
+            if kind in kinds:
+                heatmap.choose(shape, layers, heads)
     except ValueError as error:
-        raise DuetError(str(error)) from None
+        raise DuetError(f"{name}: {error}" if name else str(error)) from None
 
 
 @torch.no_grad()

@@ -82,6 +82,7 @@ class Seq2SeqTask(lightning.LightningModule):
         self.hypotheses: dict[int, str] = {}  # of the evaluation going on, by place
         self.window = _Sums()  # of the accumulation window
         self.curve = _Sums()  # since the last point of the curve
+        self.tokens: Tensor | int = 0  # target tokens that this process has trained on; a tensor, so that nobody waits for it
 
     # Training
 
@@ -93,6 +94,7 @@ class Seq2SeqTask(lightning.LightningModule):
         tokens = real.sum()
         self.window.add(loss.detach(), tokens)
         self.curve.add(loss.detach(), tokens)
+        self.tokens = self.tokens + tokens
         return loss
 
     def on_before_optimizer_step(self, optimizer) -> None:

@@ -6,9 +6,6 @@ import torch
 from lightning import Callback, LightningModule, Trainer
 from lightning.pytorch.trainer.states import TrainerFn
 
-from data.batching import Batch
-from data.tokenizer import PAD
-
 
 class Stopwatch(Callback):
     """Counts from the first batch on; what it has counted is in every checkpoint, so that a resumed run goes on counting.
@@ -18,16 +15,13 @@ class Stopwatch(Callback):
 
     def __init__(self):
         self.before = {"seconds": 0.0, "train_seconds": 0.0, "train_tokens": 0}  # of the runs that this one goes on from
-        self.tokens: torch.Tensor | int = 0  # of this process: a tensor on its device, so that nobody waits for it
+        self.task: LightningModule | None = None  # it counts the tokens
         self.began: float | None = None
         self.paused, self.pause_began = 0.0, None  # seconds of validations
         self.devices = 1
 
     def on_train_start(self, trainer: Trainer, task: LightningModule) -> None:
-        self.began, self.devices = time.perf_counter(), trainer.world_size
-
-    def on_train_batch_end(self, trainer: Trainer, task: LightningModule, outputs, batch: Batch, batch_index: int) -> None:
-        self.tokens = self.tokens + (batch.gold != PAD).sum()
+        self.task, self.began, self.devices = task, time.perf_counter(), trainer.world_size
 
     def on_validation_start(self, trainer: Trainer, task: LightningModule) -> None:
         if trainer.state.fn == TrainerFn.FITTING:
@@ -43,7 +37,7 @@ class Stopwatch(Callback):
     @property
     def moved(self) -> bool:
         """Whether a batch has been trained on."""
-        return torch.is_tensor(self.tokens)
+        return self.task is not None and torch.is_tensor(self.task.tokens)
 
     def _paused(self) -> float:
         return self.paused + (0.0 if self.pause_began is None else time.perf_counter() - self.pause_began)
@@ -56,7 +50,7 @@ class Stopwatch(Callback):
         now = {
             "seconds": seconds,
             "train_seconds": seconds - self._paused(),
-            "train_tokens": int(self.tokens) * self.devices,
+            "train_tokens": 0 if self.task is None else int(self.task.tokens) * self.devices,
         }
         return {name: self.before[name] + value for name, value in now.items()}
 

@@ -23,6 +23,7 @@ from data.sources import BOM, column_of, read_lines
 from tasks import alignment, terminal
 from tasks.build import Translation, Translator, load, make
 from tasks.decoding import Decode
+from tasks.evaluation import check_device
 from tasks.quiet import quiet
 
 FIRST_WINDOW = 16  # lines; each window is twice as long as the one before, so that the first results come early
@@ -81,7 +82,7 @@ def prepared(job: Job, number: int, text: str) -> Line:
     length = len(job.model.src_tokenizer.encode(text)) if text.strip() else 0
     if length <= job.limit:
         return Line(number, text, [text], False)
-    if not job.config.split:
+    if not job.config.split_long:
         return Line(number, text, [text], True)
     parts = sentences(text, lambda part: len(job.model.src_tokenizer.encode(part)) <= job.limit)
     return Line(number, text, parts, any(len(job.model.src_tokenizer.encode(part)) > job.limit for part in parts))
@@ -216,26 +217,22 @@ def run(job: Job) -> None:
     output.close()
     if counts["cut"]:
         many = f"{counts['cut']} of {number - output.done} lines are longer than {job.limit} tokens and cut there"
-        advice = "" if config.split else "; split=true translates them sentence by sentence"
+        advice = "" if config.split_long else "; split_long=true translates them sentence by sentence"
         print(f"warning: {many}, the first is line {counts['first_cut']}{advice}", file=sys.stderr)
 
 
 def check(config: DictConfig) -> None:
-    values.check(config, values.TRANSLATE, needed=("decode",))
+    values.check(config, needed=("decode",))
+    check_device(config.device)
     if config.format not in FORMATS:
         raise DuetError(f"format is {config.format!r}: choose {', '.join(FORMATS)}")
-    if config.device not in ("cpu", "cuda") or (config.device == "cuda" and not torch.cuda.is_available()):
-        allowed = "cpu, cuda" if torch.cuda.is_available() else "cpu (torch sees no GPU here)"
-        raise DuetError(f"device is {config.device!r}: allowed is {allowed}")
     if config.align and config.format != "json":
         raise DuetError("align=true needs format=json")
 
 
 def job_of(words: Sequence[str]) -> Job:
     """Loads what the words name. Raises DuetError for what a user can mend."""
-    paths = cli.values_of("ckpt", words)
-    way = next((word.partition("=")[2] for word in words if word.startswith("ensemble=")), "linear")
-    model = load(*paths, way=way)
+    model = load(*cli.values_of("ckpt", words), way=cli.value_of("ensemble", words, "linear"))
     cli.offer(model.config)
     config = cli.compose("translate", words)
     check(config)
@@ -253,7 +250,7 @@ def main() -> None:
     if cli.wants_help(words):
         print(__doc__.strip() + "\n\n" + (cli.CONF / "translate.yaml").read_text(encoding="utf-8"))
         return
-    cli.check_groups(words)
+    cli.check_choices(words)
     job = job_of(words)
     try:
         if job.config.input is None and sys.stdin.isatty():

@@ -15,13 +15,11 @@ from data.errors import DuetError
 
 Kind = Any  # an annotation
 
-TRAIN: dict[str, Kind] = {  # options that no `_target_` has
+OPTIONS: dict[str, Kind] = {  # those that no `_target_` has, of all commands; a command has some of them
+    # train
     "name": str,
-    "seed": int,
-    "resume": str | None,
+    "resume": str | bool | None,  # a checkpoint; of an output: whether
     "test": bool,
-    "debug": bool,
-    "threads": int | None,
     "tokenizer.source": Callable,
     "tokenizer.target": Callable,
     "tokenizer.shared": bool,
@@ -32,11 +30,14 @@ TRAIN: dict[str, Kind] = {  # options that no `_target_` has
     "tokenizer.input_sentence_size": int,
     "tokenizer.seed": int,
     "tokenizer.min_count": int,
+    # all
+    "seed": int,
+    "debug": bool,
+    "threads": int | None,
     "metrics.bleu.tokenize": str,
     "metrics.bleu.lowercase": bool,
-}
-EVALUATE: dict[str, Kind] = {
-    "ckpt": str,
+    # evaluate, compare
+    "ckpt": str | list[str],
     "split": str,
     "source": str | None,
     "reference": str | None,
@@ -47,9 +48,6 @@ EVALUATE: dict[str, Kind] = {
     "heads": list[int] | None,
     "out": str | None,
     "device": str,
-    "seed": int,
-    "threads": int | None,
-    "debug": bool,
     "alignment.write": bool,
     "alignment.of": str,
     "alignment.layer": int | None,
@@ -58,71 +56,39 @@ EVALUATE: dict[str, Kind] = {
     "alignment.unit": str,
     "alignment.gold": str | None,
     "alignment.search": bool,
-    "metrics.bleu.tokenize": str,
-    "metrics.bleu.lowercase": bool,
-}
-COMPARE: dict[str, Kind] = EVALUATE | {
+    # compare
     "all": bool,
     "baseline": str | None,
     "reuse": bool,
     "bootstrap": int,
     "randomization": int,
     "examples": int,
-}
-
-TRANSLATE: dict[str, Kind] = {
-    "ckpt": str | list[str],
+    # translate
     "ensemble": str,
     "input": str | None,
     "column": str | int | None,
     "output": str | None,
-    "resume": bool,
     "format": str,
     "align": bool,
     "max_length": int | None,
-    "split": bool,
-    "batch_size": int,
+    "split_long": bool,
     "window": int,
     "progress": bool,
-    "device": str,
-    "threads": int | None,
-    "debug": bool,
-}
-CHECKPOINT: dict[str, Kind] = {
-    "metrics.bleu.tokenize": str,
-    "metrics.bleu.lowercase": bool,
 }
 
-LEAST: dict[str, float] = {  # the smallest value; who gets a smaller one would take it in silence, or fail late
+LEAST: dict[str, float] = {  # the smallest value, where who gets a smaller one takes it in silence, fails late, or misnames it
     "seed": 0,
     "threads": 1,
     "batch_size": 1,
     "bootstrap": 100,
-    "callbacks.checkpoints.keep": 1,
     "callbacks.early_stopping.min_delta": 0,
     "callbacks.early_stopping.patience": 1,
     "callbacks.progress.refresh": 0,
-    "callbacks.samples.count": 0,
-    "callbacks.samples.image_every": 1,
-    "data.batch_size": 1,
-    "data.max_length": 1,
-    "data.max_ratio": 1,
-    "data.max_tokens": 1,
     "data.num_workers": 0,
     "data.seed": 0,
     "data.source.seed": 0,
-    "decode.coverage_penalty": 0,
-    "decode.diversity": 0,
-    "decode.groups": 1,
-    "decode.max_len_a": 0,
-    "decode.max_len_b": 0,
-    "decode.min_len": 0,
-    "decode.n_best": 1,
-    "decode.no_repeat_ngram": 0,
-    "decode.repetition_penalty": 1,
+    "decode.length_penalty": 0,
     "decode.seed": 0,
-    "decode.size": 1,
-    "decode.top_k": 0,
     "examples": 0,
     "heatmaps": 0,
     "limit": 1,
@@ -139,9 +105,7 @@ LEAST: dict[str, float] = {  # the smallest value; who gets a smaller one would 
     "optimizer.lr": 0,
     "optimizer.weight_decay": 0,
     "randomization": 100,
-    "scheduler.cooldown": 0,
     "scheduler.final": 0,
-    "scheduler.warmup": 0,
     "task.log_every": 1,
     "task.valid_decode.max_len_a": 0,
     "task.valid_decode.max_len_b": 0,
@@ -149,9 +113,7 @@ LEAST: dict[str, float] = {  # the smallest value; who gets a smaller one would 
     "task.valid_decode.no_repeat_ngram": 0,
     "task.valid_decode.repetition_penalty": 1,
     "tokenizer.input_sentence_size": 0,
-    "tokenizer.min_count": 1,
     "tokenizer.seed": 0,
-    "tokenizer.vocab_size": 1,
     "trainer.accumulate_grad_batches": 1,
     "trainer.gradient_clip_val": 0,
     "window": 1,
@@ -160,17 +122,17 @@ TOLD_ELSEWHERE = ("task.teacher_forcing",)  # with what to write instead
 NEEDED = ("data", "model", "task", "optimizer", "scheduler", "decode", "trainer", "callbacks.checkpoints")
 
 
-def check(config: DictConfig, plain: dict[str, Kind], *, needed: Sequence[str] = ()) -> None:
+def check(config: DictConfig, *, needed: Sequence[str] = ()) -> None:
     """Raises DuetError, with the option's name, for the first value that is of another kind than its option, or too small.
 
-    plain: kinds of the options that no `_target_` has. needed: parts that must not be null.
+    needed: parts that must not be null.
     A whole number where only text will do becomes that text (data.train_file=2016). Options of a `_target_` that cannot be
     found pass.
     """
     for key in needed:
         if not isinstance(OmegaConf.select(config, key), DictConfig):
             raise DuetError(f"{key} is {OmegaConf.select(config, key)!r}, but a run needs it: leave it out, or choose one")
-    known = [*plain.items(), *_annotated(config)]
+    known = [*OPTIONS.items(), *_annotated(config)]
     known.sort(key=lambda option: _refers(config, option[0]))  # a value is told under the name that it was given to
     for key, kind in known:
         if (value := OmegaConf.select(config, key, default=_ABSENT)) is _ABSENT:

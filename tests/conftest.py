@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.browser import browser
 from tests.runs import TINY, Run, Shell, Sweep, command, write_corpus
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -47,5 +48,16 @@ def shell(tmp_path, monkeypatch, capfd) -> Shell:
 def shared() -> Path:
     """The folder of real corpora; tests that need it skip without it, but not in CI."""
     if not SHARED.is_dir():
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"needs the corpora in {SHARED}")
+        lack(f"needs the corpora in {SHARED}")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of a browser; tests that need it skip without it, but not in CI, which installs it (.ci/page.sh)."""
+    return browser() or lack("needs Chromium")
+
+
+def lack(what: str):
+    """The machine lacks what a test needs: a skip, in CI a failure."""
+    (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(what)

@@ -76,7 +76,7 @@ class Result(NamedTuple):
     err: str
 
 
-def command(script: str, *words: str, cwd: Path, env: dict | None = None, timeout: float = 900) -> Result:
+def command(script: str, *words: str, cwd: Path, env: dict | None = None, timeout: float = 240) -> Result:
     """Runs a command of the project as a user would, in a process of its own, from another folder."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "DUET_CACHE": str(cwd / ".cache")} | (env or {})
     environment.pop("DUET_RUN", None)

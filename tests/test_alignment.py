@@ -84,14 +84,22 @@ TEXTS = ["Three sleeping dogs bark.", "  two   blanks ", "ﬁne ½ a\u0301 … x
 @pytest.mark.parametrize("text", TEXTS)
 def test_every_token_of_real_tokenizers_finds_its_words(text):
     """By another road: each word cut into tokens by itself."""
-    pieces = SentencePiece.train(["Three sleeping dogs bark at two blank walls"] * 3, vocab_size=40, model_type="bpe")
-    for tokenizer in (pieces, Characters("adeghiklnoprstwT .")):
-        ids = tokenizer.encode(text)
-        result = shares(alignment.labels(tokenizer, ids), text, "blank")
-        counts = [len(tokenizer.encode(word)) for word in text.split()]
-        if tokenizer is pieces:
-            assert np.concatenate([np.full(n, i) for i, n in enumerate(counts)]).tolist() == result.argmax(1).tolist()
-        assert set(result.sum(1)) <= {0.0, 1.0} and len(ids) == len(result)
+    tokenizer = SentencePiece.train(["Three sleeping dogs bark at two blank walls"] * 3, vocab_size=40, model_type="bpe")
+    ids = tokenizer.encode(text)
+    result = shares(alignment.labels(tokenizer, ids), text, "blank")
+    counts = [len(tokenizer.encode(word)) for word in text.split()]
+    assert np.concatenate([np.full(n, i) for i, n in enumerate(counts)]).tolist() == result.argmax(1).tolist()
+    assert set(result.sum(1)) <= {0.0, 1.0} and len(ids) == len(result)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_every_character_finds_its_word(text):
+    """A blank belongs to the word after it, and to none at the end."""
+    tokenizer = Characters("adeghiklnoprstwT .")
+    result = shares(alignment.labels(tokenizer, tokenizer.encode(text)), text, "blank")
+    places = alignment.words_of_characters(text, "blank")
+    after = [next((place for place in places[i:] if place >= 0), None) for i in range(len(text))]
+    assert [int(row.argmax()) if row.sum() else None for row in result] == after
 
 
 def test_an_unknown_token_is_labelled_as_it_is_decoded():

@@ -9,8 +9,8 @@ import torch
 
 from tasks import compare, runs
 from tasks.evaluation import evaluate
-from tests.browser import browser, visit
-from tests.runs import write_corpus
+from tests.browser import visit
+from tests.runs import TINY_RNN, write_corpus
 
 QUICK = ["bootstrap=100", "randomization=100", "heatmaps=0", "decode=greedy"]
 
@@ -59,8 +59,12 @@ def test_an_experiment_in_one_command(shell, experiment):
     assert names == {"compare.json", "compare.md", "compare.html", "bleu_by_length.png", "training_curves.png"}
     text = (folder / "compare.html").read_text(encoding="utf-8")
     assert text.count("data:image/png") == 2 + 2 * 2
-    if browser():
-        assert visit(folder / "compare.html")[:2] == ([], [])
+
+
+def test_a_browser_opens_the_page_of_real_runs_without_a_request_or_a_complaint(shell, experiment, chromium):
+    done = shell.compare(str(experiment), *QUICK, "heatmaps=1", "examples=2", "out=out")
+    assert done.code == 0, done.err
+    assert visit(shell.folder / "out" / "compare.html")[:2] == ([], [])
 
 
 def test_the_scores_are_those_of_evaluate(shell, small_sweep):
@@ -161,7 +165,8 @@ def test_an_alignment_is_kept_when_the_translation_is_used_again(shell, experime
     assert done.code == 0, done.err
     before = json.loads((run / "evaluate/test-greedy/metrics.json").read_text())["alignment"]
     assert shell.compare(str(run), "out=out", *QUICK).code == 0
-    assert report_of(shell.folder / "out")["models"][0]["reused"]
+    model = report_of(shell.folder / "out")["models"][0]
+    assert model["reused"] and "alignment" not in model, "a comparison that did not ask has none"
     assert json.loads((run / "evaluate/test-greedy/metrics.json").read_text())["alignment"] == before
 
 
@@ -345,30 +350,14 @@ def test_paths_and_overrides(shell, words, paths, overrides):
     assert compare.separate(words) == (paths, overrides)
 
 
-def test_a_model_without_attention_has_no_alignment_and_no_heatmap(shell, experiment, corpus, monkeypatch):
-    """As the recurrent model that keeps the source in a fixed vector."""
-    from model.transformer import Transformer
-
-    forward = Transformer.forward
-
-    def blind(self, *args, **options):
-        output = forward(self, *args, **options)
-        return output._replace(attention={}) if self.heads_are_hidden else output
-
-    monkeypatch.setattr(Transformer, "forward", blind)
-    monkeypatch.setattr(Transformer, "heads_are_hidden", False, raising=False)
-    read = compare.read
-
-    def read_blind(entry, words):
-        candidate = read(entry, words)
-        candidate.subject.model.model.heads_are_hidden = entry.name == "two"
-        return candidate
-
-    monkeypatch.setattr(compare, "read", read_blind)
+def test_a_model_without_attention_has_no_alignment_and_no_heatmap(shell, experiment, corpus):
+    done = shell.train("model=rnn_none", "trainer.max_steps=2", "hydra.run.dir=none", data=corpus, tiny=TINY_RNN)
+    assert done.code == 0, done.err
     (shell.folder / "gold.txt").write_text("0-0\n" * 12)
-    done = shell.compare(str(experiment), "alignment.gold=gold.txt", "alignment.write=true", "out=out", *QUICK, "heatmaps=1")
+    four = str(experiment / "four" / "2026-01-01_10-00-00")
+    done = shell.compare("none", four, "alignment.gold=gold.txt", "alignment.write=true", "out=out", *QUICK, "heatmaps=1")
     assert done.code == 0, done.err
     models = {model["name"]: model for model in report_of(shell.folder / "out")["models"]}
-    assert "alignment" not in models["two"] and "aer" in models["four"]["alignment"]
+    assert "alignment" not in models["none"] and "aer" in models["four"]["alignment"]
     text = (shell.folder / "out" / "compare.html").read_text()
     assert text.count("no attention to show") == 1 and text.count("data:image/png") == 3

@@ -73,6 +73,7 @@ MISTAKES = {
     "unknown trainer option": (None, ["trainer.max_step=2"], ["'trainer.max_step'", "did you mean 'trainer.max_steps'"]),
     "unknown experiment": (None, ["experiment=multi31k"], ["unknown experiment 'multi31k'", "did you mean 'multi30k'", "grammar"]),
     "data of an experiment": (None, ["data=multi30k"], ["write experiment=multi30k"]),
+    "data of an experiment, quoted": (None, ["data='multi30k'"], ["write experiment=multi30k"]),
     "unknown model": (None, ["model=transformer_huge"], ["'transformer_huge'", "transformer_tiny"]),
     "unknown decode": (None, ["decode=bean"], ["'bean'", "did you mean 'beam'", "greedy"]),
     "unknown group": (None, ["modle=transformer_tiny"], ["'modle'"]),
@@ -81,7 +82,7 @@ MISTAKES = {
     "a number for a part": (None, ["data.source=5"], ["data.source is a part with options of its own"]),
     "a number for a tokenizer": (None, ["tokenizer.source=5"], ["tokenizer.source is a part with options of its own"]),
     "not an override": (None, ["model.dropout"], ["model.dropout", "key=value"]),
-    "beam size": (None, ["decode=beam", "decode.size=0"], ["decode.size must be a whole number, at least 1, not 0"]),
+    "beam size": (None, ["decode=beam", "decode.size=0"], ["decode.size must be at least 1, not 0"]),
     "label smoothing": (None, ["task.label_smoothing=1.5"], ["label_smoothing must be", "1.5"]),
     "a Transformer that feeds itself": (None, ["task.teacher_forcing.ratio=0.5"], ["task.teacher_forcing would be 0.5", "Transformer", "must be 1", "rnn_"]),
     "a Transformer that comes to feed itself": (None, ["task/teacher_forcing=inverse_sigmoid"], ["would be 0", "Transformer"]),
@@ -284,16 +285,21 @@ def test_a_mistake_in_evaluation_is_told_in_one_line(shell, checkpoint, case):
     assert not list(shell.folder.glob("evaluate/**/metrics.json"))
 
 
-def test_a_run_that_fails_at_its_first_batch_leaves_nothing_behind(shell, corpus, monkeypatch):
+@pytest.mark.parametrize("case", ["new", "resumed", "a folder that has logs"])
+def test_a_run_that_fails_at_its_first_batch_leaves_nothing_behind_and_takes_nothing_away(shell, corpus, monkeypatch, case):
     shell.train("trainer.max_steps=2", data=corpus)
-    before, runs = shell.latest, sorted(shell.folder.glob("runs/*/*/*"))
+    (shell.folder / "logs" / "old").mkdir(parents=True)
+    (shell.folder / "logs" / "events.out.tfevents.1").write_text("somebody's")
+    before, runs = shell.latest, sorted(path for name in ("runs", "logs") for path in (shell.folder / name).rglob("*"))
+    words = {"new": [], "resumed": [f"resume={before}/checkpoints/last.ckpt"], "a folder that has logs": ["hydra.run.dir=logs"]}
 
     def fail(self, batch, place):
         raise RuntimeError("the power is gone")
 
     monkeypatch.setattr("tasks.seq2seq.Seq2SeqTask.training_step", fail)
-    assert shell.train("trainer.max_steps=2", data=corpus).code == 1
-    assert shell.latest == before and sorted(shell.folder.glob("runs/*/*/*")) == runs
+    assert shell.train("trainer.max_steps=4", *words[case], data=corpus).code == 1
+    assert shell.latest == before
+    assert sorted(path for name in ("runs", "logs") for path in (shell.folder / name).rglob("*")) == runs
 
 
 # Right without complaint

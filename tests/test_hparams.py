@@ -12,6 +12,7 @@ from tensorboard.plugins.hparams import api_pb2, backend_context, list_session_g
 
 from tasks.hparams import settings
 from tasks.runs import events
+from tests.test_conf import compose_train
 
 REQUEST = RequestContext()
 CONFIG = {
@@ -38,6 +39,17 @@ def test_settings_go_by_their_names_on_the_command_line():
         "model": "transformer_tiny",
         "parameters": 5,
     }
+
+
+def test_tokenizers_are_told_apart():
+    def of(*words):
+        config = OmegaConf.to_container(compose_train(["data=text", *words]), resolve=True)
+        return {name: value for name, value in settings(OmegaConf.create(config)).items() if name.startswith("tokenizer.")}
+
+    pieces, characters, mixed = of(), of("tokenizer=characters"), of("tokenizer.target.vocab_size=99")
+    assert all(pieces[f"tokenizer.{side}.class"] == "SentencePiece.train" for side in ("source", "target"))
+    assert characters["tokenizer.source.class"] == "Characters.train" and "tokenizer.source.vocab_size" not in mixed
+    assert (mixed["tokenizer.vocab_size"], mixed["tokenizer.target.vocab_size"]) == (8000, 99)
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def test_the_clock_stops_during_validations(monkeypatch):
     trainer = SimpleNamespace(world_size=1, state=SimpleNamespace(fn=TrainerFn.FITTING), loggers=[logger], global_step=7)
     watch = stopwatch.Stopwatch()
     assert watch.read()["seconds"] == 0.0
-    watch.on_train_start(trainer, None)
+    watch.on_train_start(trainer, SimpleNamespace(tokens=0))
     for step, seconds in enumerate((30, 12, 18)):  # training, a validation, training
         if step == 1:
             watch.on_validation_start(trainer, None)

@@ -93,9 +93,7 @@ def test_unknown_characters_keep_their_places():
     assert tokenizer.decode(ids) == "⁇a⁇⁇b"
 
 
-@pytest.mark.parametrize(
-    "min_count, kept", [(1, "cba"), (2, "cb"), (3, "c")]
-)
+@pytest.mark.parametrize("min_count, kept", [(1, "cba"), (2, "cb"), (3, "c")])
 def test_rare_characters_are_left_out(min_count, kept):
     tokenizer = Characters.train(["abb", "ccc"], min_count=min_count)
     assert tokenizer.pieces(range(4, len(tokenizer))) == list(kept)  # the most frequent first

@@ -160,9 +160,7 @@ def test_a_run_without_validation_data_ends_with_its_last_step(shell, corpus):
 
 
 def test_early_stopping(shell, corpus):
-    done = shell.train(
-        "trainer.max_steps=500", "optimizer.lr=0.0", "callbacks.early_stopping.patience=2", data=corpus
-    )
+    done = shell.train("trainer.max_steps=500", "optimizer.lr=0.0", "callbacks.early_stopping.patience=2", data=corpus)
     assert done.code == 0 and json.loads((shell.latest / "metrics.json").read_text())["steps"] == 30
 
 

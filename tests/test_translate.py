@@ -12,7 +12,7 @@ import time
 import pytest
 import torch
 
-from tasks import cli, load, terminal, translate
+from tasks import load, terminal, translate
 from tasks.build import BLANK
 from tasks.decoding import Beam, Greedy
 from tests.runs import ROOT, WORDS
@@ -107,7 +107,7 @@ def test_long_lines_are_cut_with_a_warning_or_split(here):
     (here.folder / "in.txt").write_text("one two. three four. five\none\n" + "one two three four\n")
     done = run(here, "ckpt=a.ckpt", "input=in.txt", "output=cut.txt", "max_length=12")
     assert done.code == 0 and "2 of 3 lines are longer than 12 tokens and cut there, the first is line 1" in done.err
-    done = run(here, "ckpt=a.ckpt", "input=in.txt", "output=out.txt", "max_length=12", "split=true")
+    done = run(here, "ckpt=a.ckpt", "input=in.txt", "output=out.txt", "max_length=12", "split_long=true")
     assert "1 of 3 lines" in done.err and "first is line 3" in done.err, "one has no end of a sentence to be split at"
     model = load(here.folder / "a.ckpt")
     parts = model.translate(["one two.", "three four.", "five"])
@@ -303,11 +303,3 @@ def test_an_ensemble_of_the_same_model_is_that_model(here, way):
         for a, b in zip(one.search(LINES, decode=decode), two.search(LINES, decode=decode)):
             assert [h.text for h in a] == [h.text for h in b]
             assert [h.score for h in a] == pytest.approx([h.score for h in b], abs=1e-4)
-
-
-def test_options_are_those_of_the_config():
-    from omegaconf import OmegaConf
-
-    from tasks import values
-
-    assert set(OmegaConf.load(cli.CONF / "translate.yaml")) - {"defaults"} == set(values.TRANSLATE)

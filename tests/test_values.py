@@ -62,30 +62,31 @@ def options(config):
 def test_the_kind_of_every_option_is_known(words):
     """None of them may be a mapping; a value of a foreign kind is told with the option's name."""
     config = composed(*words)
-    values.check(config.copy(), values.TRAIN, needed=values.NEEDED)
+    values.check(config.copy(), needed=values.NEEDED)
     for key in options(config):
         wrong = config.copy()
         OmegaConf.update(wrong, key, {"a": 1}, merge=False)
         with pytest.raises(DuetError) as caught:
-            values.check(wrong, values.TRAIN)
+            values.check(wrong)
         inner = key.rpartition(".")[2]  # tokenizer.vocab_size stands in data.make_src_tokenizer.vocab_size too
         assert f"{inner} must be " in str(caught.value) and "{'a': 1}" in str(caught.value), key
 
 
-def test_options_with_a_least_value_exist():
+def others():
+    """The options of the commands that have their own config."""
+    for name in ("evaluate", "compare", "translate"):
+        yield from (key for key in OmegaConf.load(cli.CONF / f"{name}.yaml") if key != "defaults")
+    yield from (f"alignment.{key}" for key in OmegaConf.load(cli.CONF / "alignment/default.yaml"))
+
+
+def test_every_option_that_is_listed_exists_and_the_other_way_round():
     known = {key for words in WORDS for key in options(composed(*words))}
-    known |= {*values.EVALUATE, *values.COMPARE, *values.TRANSLATE}
-    assert set(values.LEAST) <= known, set(values.LEAST) - known
-
-
-@pytest.mark.parametrize("name, plain", [("evaluate", values.EVALUATE), ("compare", values.COMPARE)])
-def test_options_of_evaluation_are_those_of_the_config(name, plain):
-    here = OmegaConf.load(cli.CONF / f"{name}.yaml")
-    assert {key for key in here if key not in ("defaults",)} <= set(plain)
-    assert {f"alignment.{key}" for key in OmegaConf.load(cli.CONF / "alignment/default.yaml")} <= set(plain)
+    assert set(values.LEAST) <= known | {*others()}, set(values.LEAST) - known
+    sides = {"tokenizer.source", "tokenizer.target"}
+    assert {*others()} <= set(values.OPTIONS) <= known | {*others()} | sides, set(values.OPTIONS) - known
 
 
 def test_a_number_is_a_name_where_only_text_will_do():
     config = compose_train(["data=text", "data.train_file=2016", "data.test_file=2017", "data.source_column=0"])
-    values.check(config, values.TRAIN)
+    values.check(config)
     assert (config.data.train_file, config.data.test_file, config.data.source_column) == ("2016", "2017", 0)
