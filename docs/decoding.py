@@ -51,7 +51,8 @@ def main() -> None:
     if cli.wants_help(words):
         print(__doc__.strip())
         return
-    model, text = load(*cli.values_of("ckpt", words)), cli.value_of("text", words)
+    text = cli.plain(words, {"ckpt": None, "text": None})[1]["text"]
+    model = load(*cli.values_of("ckpt", words))
     print(f"{text}\n\n{table(model, text)}\n\nThe likeliest next tokens, at a translation's beginning and in its middle:\n")
     best = model.search([text])[0][0]
     for prefix in ("", model.tgt_tokenizer.decode(best.ids[: len(best.ids) // 2])):

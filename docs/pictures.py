@@ -24,7 +24,10 @@ def main() -> None:
     if cli.wants_help(words):
         print(__doc__.strip())
         return
-    ckpt, text, out = (cli.value_of(key, words) for key in ("ckpt", "text", "out"))
+    bare, options = cli.plain(words, {"ckpt": None, "text": None, "out": None})
+    ckpt, text, out = options.values()
+    if bare:
+        raise DuetError(f"{bare[0]!r} is no option: write key=value")
     if not text.strip():
         raise DuetError("text is blank: give a sentence to translate")
     model = load(ckpt)

@@ -63,10 +63,8 @@ def main() -> None:
     if cli.wants_help(words) or not words:
         print(__doc__.strip())
         return
-    paths, options = [word for word in words if "=" not in word], dict(word.split("=", 1) for word in words if "=" in word)
-    if unknown := sorted(options.keys() - {"n", "by", "out", "debug"}):
-        raise DuetError(f"unknown option {unknown[0]!r}; allowed: n, by, out")
-    count, by = options.get("n", "5"), options.get("by", "last")
+    paths, options = cli.plain(words, {"n": "5", "by": "last", "out": ""})
+    count, by = options["n"], options["by"]
     if not count.isdecimal() or int(count) < 1:
         raise DuetError(f"n must be a whole number, at least 1, not {count!r}")
     if by not in ("last", "best"):
@@ -76,7 +74,7 @@ def main() -> None:
     files = chosen(Path(paths[0]).resolve(), int(count), by)
     content = average(files)
     revive(content, files[0])  # a result that cannot be used is told now
-    out = Path(options["out"]) if "out" in options else files[0].with_name(f"average_{count}.ckpt")
+    out = Path(options["out"]) if options["out"] else files[0].with_name(f"average_{count}.ckpt")
     unfinished = out.with_name(f".{out.name}.part")
     torch.save(content, unfinished)
     os.replace(unfinished, out)

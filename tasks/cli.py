@@ -180,7 +180,7 @@ def value_of(key: str, words: Sequence[str], default: str | None = None) -> str:
         if word.startswith(f"{key}="):
             return str(OverridesParser.create().parse_override(word).value())
     if default is None:
-        raise DuetError(f"{key} is missing: give {key}=PATH")
+        raise DuetError(f"{key} is missing: give {key}=…")
     return default
 
 
@@ -193,6 +193,20 @@ def values_of(key: str, words: Sequence[str]) -> list[str]:
             if names:
                 return names
     raise DuetError(f"{key} is missing: give {key}=PATH, or {key}=[PATH,PATH,…]")
+
+
+def plain(words: Sequence[str], options: dict[str, str | None]) -> tuple[list[str], dict[str, str]]:
+    """For a command without a config: its bare words, and the value of each option.
+
+    options: name -> default; None: it has to be given. DuetError for an unknown one, or a missing one.
+    """
+    bare = [word for word in words if "=" not in word]
+    given = {word.partition("=")[0]: word for word in words if "=" in word}  # the last one counts
+    if unknown := sorted(given.keys() - options.keys() - {"debug"}):
+        raise DuetError(f"unknown option {unknown[0]!r}{_nearest(unknown[0], list(options))}; allowed: {', '.join(options)}")
+    if missing := [name for name, default in options.items() if default is None and name not in given]:
+        raise DuetError(f"{missing[0]} is missing: give {missing[0]}=…")
+    return bare, {name: value_of(name, words, default) for name, default in options.items()}
 
 
 def wants_help(words: Sequence[str]) -> bool:

@@ -4,6 +4,7 @@ import re
 import sys
 from pathlib import Path
 
+from data.errors import DuetError
 from tasks import cli
 
 BEGIN, END = "<!-- options: python -m tasks.options write=true -->", "<!-- end of options -->"
@@ -71,7 +72,14 @@ def _options(path: Path, prefix: str):
 
 
 def main() -> None:
-    if "write=true" not in sys.argv:
+    words = sys.argv[1:]
+    if cli.wants_help(words):
+        print(__doc__)
+        return
+    bare, options = cli.plain(words, {"write": "false"})
+    if bare or options["write"].lower() not in ("true", "false"):
+        raise DuetError(f"write must be true or false, not {(bare or [options['write']])[0]!r}")
+    if options["write"].lower() == "false":
         print(table())
         return
     text = README.read_text(encoding="utf-8")
@@ -80,4 +88,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(cli.run(main, "train"))
