@@ -45,14 +45,16 @@ def sample(
     top_p: float = 1.0,
     constraints: Sequence[Constraint] = (),
     seeds: Tensor | None = None,
+    source: Tensor | None = None,
 ) -> Hypotheses:
     """One hypothesis a sentence (K = 1): the likeliest token at each step (temperature 0), or one drawn at random.
 
     max_len (B,): the most tokens of each, EOS not counted. temperature > 0 divides the log-probabilities before drawing;
     top_k > 0 draws from the k likeliest only, top_p < 1 from the smallest set that holds this much probability (Holtzman
-    et al. 2020). seeds (B,): one generator a sentence (None: seeded by torch's default generator).
+    et al. 2020). seeds (B,): one generator a sentence (None: seeded by torch's default generator). source (B, S'): what
+    constraints see as the source (None: `src` without EOS).
     """
-    rules = Rules(src, src_mask, max_len, bos, eos, pad, constraints)
+    rules = Rules(src, src_mask, max_len, bos, eos, pad, constraints, source)
     rows = _Rows.begin(model.encode(src, src_mask), src, bos)
     found = _Found(src.size(0), 1, int(max_len.max()) + 1, pad, src.device)
     draw = _Draw(temperature, top_k, top_p, seeds, src.size(0)) if temperature > 0 else None
@@ -85,6 +87,7 @@ def beam(
     groups: int = 1,
     diversity: float = 0.0,
     constraints: Sequence[Constraint] = (),
+    source: Tensor | None = None,
 ) -> Hypotheses:
     """The best hypotheses that beam search finds, ranked by log-probability / lp(length) + coverage.
 
@@ -99,14 +102,14 @@ def beam(
 
     groups G > 1: the places are shared out to G beams, one after the other at each step. To choose its tokens, a beam takes
     `diversity` off those that the beams before it have just chosen, each time that they were (Vijayakumar et al. 2016, with
-    Hamming distance); hypotheses are ranked without that. max_len as in `sample`.
+    Hamming distance); hypotheses are ranked without that. max_len, source as in `sample`.
     """
     if size < 1:
         raise ValueError(f"beam size must be at least 1, not {size}")
     if groups < 1 or size % groups:
         raise ValueError(f"groups must divide the beam size, but {groups} do not divide {size}")
     count = min(n_best or size, size)
-    rules = Rules(src, src_mask, max_len, bos, eos, pad, constraints)
+    rules = Rules(src, src_mask, max_len, bos, eos, pad, constraints, source)
     state = model.encode(src, src_mask, need_weights=coverage_penalty > 0)
     ranking = _Ranking(length_penalty, coverage_penalty, src_mask & (src != eos), max_len)
     begin = _Rows.begin(state, src, bos, coverage=coverage_penalty > 0)
@@ -264,8 +267,8 @@ def _best(scores: Tensor, sentence: Tensor, places: Tensor) -> tuple[Tensor, Ten
 class Rules:
     """What holds for every search: no PAD, no BOS, and only EOS at a sentence's length limit; then the caller's own."""
 
-    def __init__(self, src, src_mask, max_len, bos, eos, pad, constraints: Sequence[Constraint]):
-        self.source = src.masked_fill(~src_mask | (src == eos), pad)
+    def __init__(self, src, src_mask, max_len, bos, eos, pad, constraints: Sequence[Constraint], source: Tensor | None):
+        self.source = src.masked_fill(~src_mask | (src == eos), pad) if source is None else source
         self.max_len, self.bos, self.eos, self.pad, self.constraints = max_len, bos, eos, pad, constraints
 
     def __call__(self, scores: Tensor, prefix: Tensor, sentence: Tensor) -> Tensor:
