@@ -104,23 +104,19 @@ def only_where(tokens: Tensor, token: int) -> Constraint:
     return constraint
 
 
-def punctuation(marks: Tensor, *, free: Tensor | None = None, unk: int | None = None) -> Constraint:
-    """marks (V,): which tokens are punctuation. The source's marks stand at the same places of the output, and no others.
+def punctuation(marks: Tensor, *, free: Tensor | None = None) -> Constraint:
+    """The source's punctuation stands at the same places of the output, and none stands elsewhere.
 
-    free (B, T): places that are exempt. unk: the token that stands for a mark that the target has no id for (ids ≥ V are
-    marks only if `marks` is longer than V and says so).
+    marks (V,): which tokens are punctuation. free (B, T): places that are exempt.
     """
 
     def constraint(scores: Tensor, prefix: Tensor, source: Tensor, sentence: Tensor) -> Tensor:
-        place, size = prefix.size(1), scores.size(1)
+        place = prefix.size(1)
         if place >= source.size(1):
             return scores
         upper = source[:, place].unsqueeze(1)  # (N, 1)
-        known = marks[:size]
-        is_mark = marks[upper.clamp(max=marks.numel() - 1)] & (upper < marks.numel())
-        wanted = torch.where(upper < size, upper, unk if unk is not None else size)
-        wrong = torch.where(is_mark, torch.arange(size, device=scores.device) != wanted, known)
-        if free is not None:
+        wrong = torch.where(is_in(marks, upper), torch.arange(scores.size(1), device=scores.device) != upper, marks)
+        if free is not None and place < free.size(1):
             wrong = wrong & ~free[sentence, place].unsqueeze(1)
         return scores.masked_fill(wrong, -math.inf)
 

@@ -21,13 +21,15 @@ class Hypotheses(NamedTuple):
     """tokens (B, K, T): best first, without BOS, each ends with EOS, padded. A place that found nothing is all PAD.
 
     scores (B, K): what they are ranked by; -inf where nothing was found. log_probs (B, K): the model's own, summed, EOS's
-    included, whatever rules took off. token_log_probs (B, K, T): the same a token, 0 on padding.
+    included, whatever rules took off. token_log_probs (B, K, T): the same a token, 0 on padding. remarks: of each sentence,
+    what was given up to find anything, where the search does such a thing.
     """
 
     tokens: Tensor
     scores: Tensor
     log_probs: Tensor
     token_log_probs: Tensor
+    remarks: tuple[tuple[str, ...], ...] | None = None
 
 
 @torch.no_grad()

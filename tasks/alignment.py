@@ -21,7 +21,7 @@ from data.module import PairData
 from data.sources import read_lines
 from data.tokenizer import BOS, PAD, UNK, UNKNOWN, Tokenizer
 from model.base import Seq2Seq
-from tasks.decoding import Decode
+from tasks.decoding import Decode, Request
 from tasks.metrics import is_chinese
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def attention(
     for batch in data.loader(split, batch_size=batch_size):
         batch = Batch(*(part.to(device) for part in batch))
         if decode is not None:
-            batch = _with_output(model, decode, batch)
+            batch = _with_output(model, decode, batch, tokenizers[1], texts.sources)
         weights = model(batch.src, batch.src_mask, batch.tgt, need_weights=True).attention["cross"]
         for row, place in enumerate(batch.index.tolist()):
             src, gold = (ids[ids != PAD].tolist() for ids in (batch.src[row], batch.gold[row]))
@@ -294,9 +294,11 @@ def _shares(tokenizer: Tokenizer, text: str, unit: str, output: list[int] | None
     return shares(labels(tokenizer, tokenizer.encode(text)), text, unit) if text.strip() else np.zeros((0, 0))
 
 
-def _with_output(model: Seq2Seq, decode: Decode, batch: Batch) -> Batch:
+def _with_output(model: Seq2Seq, decode: Decode, batch: Batch, tokenizer: Tokenizer, sources: Sequence[str]) -> Batch:
     """The batch with the best hypotheses instead of the references."""
-    gold = decode(model, batch.src, batch.src_mask, batch.index).tokens[:, 0]  # (B, T)
+    requests = [Request(sources[place]) for place in batch.index.tolist()]
+    found = decode(model, batch.src, batch.src_mask, batch.index, tokenizer=tokenizer, requests=requests)
+    gold = found.tokens[:, 0]  # (B, T)
     tgt = torch.cat([torch.full_like(gold[:, :1], BOS), gold[:, :-1]], dim=1)
     tgt = tgt.masked_fill((gold == PAD), PAD)
     return batch._replace(tgt=tgt, gold=gold)

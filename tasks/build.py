@@ -19,10 +19,10 @@ from model.base import Seq2Seq
 from model.ensemble import Ensemble, least
 from model.search import Hypotheses, score
 from tasks import values
-from tasks.decoding import Decode, Greedy
+from tasks.decoding import Decode, Greedy, Request
 from tasks.forcing import Schedule
 from tasks.metrics import bleu_for
-from tasks.seq2seq import Seq2SeqTask, one_line
+from tasks.seq2seq import Seq2SeqTask
 
 # What a checkpoint may name, by the part of its config. Loading one must not run what a stranger wrote into it.
 TARGETS = {
@@ -36,7 +36,7 @@ TARGETS = {
         "data.tokenizer.Characters.train",
         "data.tokenizer.SentencePiece.train",
     },
-    "decode": {"tasks.decoding.Beam", "tasks.decoding.Greedy", "tasks.decoding.Sample"},
+    "decode": {"tasks.couplet_search.Couplet", "tasks.decoding.Beam", "tasks.decoding.Greedy", "tasks.decoding.Sample"},
     "metrics": set(),
     "model": {"model.recurrent.Recurrent", "model.transformer.Transformer"},
 }
@@ -140,7 +140,10 @@ def respect_limits(data: PairData, model: Seq2Seq) -> None:
 
 
 class Translation(NamedTuple):
-    """A hypothesis. score: what it is ranked by; log_prob: of the model, in all and a token. ids and pieces end with EOS."""
+    """A hypothesis. score: what it is ranked by; log_prob: of the model, in all and a token. ids and pieces end with EOS.
+
+    remarks: what the search gave up for its sentence.
+    """
 
     text: str
     score: float
@@ -148,6 +151,7 @@ class Translation(NamedTuple):
     ids: list[int]
     pieces: list[str]
     token_log_probs: list[float]
+    remarks: tuple[str, ...] = ()
 
 
 BLANK = Translation("", 0.0, 0.0, [], [], [])
@@ -180,12 +184,13 @@ class Translator:
         first: int = 0,
         limit: int | None = None,
         prefixes: Sequence[str] | None = None,
+        requests: Sequence[Request] | None = None,
     ) -> list[list[Translation]]:
         """The hypotheses of each line, best first; of a blank one the blank one.
 
         first: the place of the first line in its file, on which random draws depend. limit: tokens of a source, at which it
         is cut (None: what the model has positions for). prefixes: what each line's translation
-        begins with ("" where it is free). A line that no hypothesis was found for (rules may forbid all) has a blank one.
+        begins with ("" where it is free). requests: what is asked of each (None: its text alone). A line that no hypothesis was found for (rules may forbid all) has a blank one.
         """
         decode, found = decode or Greedy(), [[BLANK] for _ in lines]
         longest = least([limit, self.max_source])
@@ -197,9 +202,11 @@ class Translator:
             if prefixes is not None:
                 gold = self.batch([([], self.tgt_tokenizer.encode(prefixes[i])) for i in places], places).gold
                 begin = gold.masked_fill(gold == EOS, PAD)
-            best = decode(self.model, batch.src, batch.src_mask, batch.index, begin=begin)
+            asked = [requests[i] if requests else Request(lines[i]) for i in places]
+            given = {"begin": begin, "tokenizer": self.tgt_tokenizer, "requests": asked}
+            best = decode(self.model, batch.src, batch.src_mask, batch.index, **given)
             for row, place in enumerate(places):
-                found[place] = self._hypotheses(best, row) or [BLANK]
+                found[place] = self._hypotheses(best, row, decode, asked[row]) or [BLANK]
         return found
 
     def score(self, sources: Sequence[str], targets: Sequence[str], *, batch_size: int = 64) -> list[Translation]:
@@ -233,16 +240,16 @@ class Translator:
         device = next(self.model.parameters()).device
         return Batch(*(part.to(device) for part in collate(rows, places)))
 
-    def _hypotheses(self, found: Hypotheses, row: int) -> list[Translation]:
+    def _hypotheses(self, found: Hypotheses, row: int, decode: Decode, request: Request) -> list[Translation]:
         """Those of one sentence of a batch."""
-        result = []
+        result, remarks = [], found.remarks[row] if found.remarks else ()
         for place, worth in enumerate(found.scores[row].tolist()):
             if worth > -math.inf:
                 tokens = found.tokens[row, place]
                 ids = tokens[tokens != PAD].tolist()
                 values = found.token_log_probs[row, place, : len(ids)].tolist()
-                text, pieces = one_line(self.tgt_tokenizer.decode(ids)), self.tgt_tokenizer.pieces(ids)
-                result.append(Translation(text, worth, float(found.log_probs[row, place]), ids, pieces, values))
+                text, pieces = decode.text(ids, self.tgt_tokenizer, request), self.tgt_tokenizer.pieces(ids)
+                result.append(Translation(text, worth, float(found.log_probs[row, place]), ids, pieces, values, remarks))
         return result
 
 

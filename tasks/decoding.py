@@ -1,16 +1,36 @@
 """What `decode=…` chooses: a search with its options, from a batch of sources to hypotheses."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from data.tokenizer import BOS, EOS, PAD, UNK
+from data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from model import constraints
 from model.base import Seq2Seq
 from model.search import Constraint, Hypotheses, beam, sample
 
+
+class Request(NamedTuple):
+    """A text to translate, and what a person asks of the answer, where the search can heed it (decode=couplet).
+
+    fixed: as many characters as the text has, `-` where any may come. words: what must occur. avoid: characters that must not.
+    """
+
+    text: str
+    fixed: str = ""
+    words: tuple[str, ...] = ()
+    avoid: str = ""
+
+
 IDS = {"bos": BOS, "eos": EOS, "pad": PAD}
+
+
+def one_line(text: str) -> str:
+    """A tokenizer may have learned a line break from its corpus; a line of output has none."""
+    return text.replace("\n", " ").replace("\r", " ")
 
 
 @dataclass(kw_only=True)
@@ -42,7 +62,10 @@ class Decode:
 
     def rules(self) -> list[Constraint]:
         """The constraints that the options ask for."""
-        rules = [] if self.unk else [constraints.forbid(UNK)]
+        return [*([] if self.unk else [constraints.forbid(UNK)]), *self.further_rules()]
+
+    def further_rules(self) -> list[Constraint]:
+        rules = []
         if self.no_repeat_ngram:
             rules.append(constraints.no_repeat_ngram(self.no_repeat_ngram))
         if self.repetition_penalty > 1:
@@ -58,15 +81,30 @@ class Decode:
         return limits if model.max_target is None else limits.clamp(max=model.max_target - 1)
 
     def __call__(
-        self, model: Seq2Seq, src: Tensor, src_mask: Tensor, index: Tensor, *, begin: Tensor | None = None
+        self,
+        model: Seq2Seq,
+        src: Tensor,
+        src_mask: Tensor,
+        index: Tensor,
+        *,
+        begin: Tensor | None = None,
+        tokenizer: Tokenizer | None = None,
+        requests: Sequence[Request] | None = None,
     ) -> Hypotheses:
-        """index (B,): the place of each sentence in its file. begin (B, P): what its output begins with, then PAD."""
+        """index (B,): the place of each sentence in its file. begin (B, P): what its output begins with, then PAD.
+
+        tokenizer (of the target) and requests (B): for searches that depend on more than ids.
+        """
         limits, rules = self.limits(model, src_mask), self.rules()
         if begin is not None:
             limits = torch.maximum(limits, (begin != PAD).sum(dim=1))
             rules.insert(0, constraints.fixed(begin, eos=EOS, pad=PAD))
         common = {"max_len": limits, "constraints": rules, **IDS}
         return self.search(model, src, src_mask, index, common)
+
+    def text(self, ids: Sequence[int], tokenizer: Tokenizer, request: Request) -> str:
+        """The text of a hypothesis, on one line."""
+        return one_line(tokenizer.decode(ids))
 
     def search(self, model: Seq2Seq, src: Tensor, src_mask: Tensor, index: Tensor, common: dict) -> Hypotheses:
         """common: what every search of `model.search` is given."""

@@ -176,9 +176,10 @@ def translate_split(
     model.model.to(device)
     found, produced, began = {}, 0, time.perf_counter()
     for batch in data.loader(split, batch_size=batch_size):
-        lines, tokens = translate_batch(model.model, decode, Batch(*(part.to(device) for part in batch)), model.tgt_tokenizer)
-        found |= dict(zip(batch.index.tolist(), lines))
-        produced += tokens
+        moved = Batch(*(part.to(device) for part in batch))
+        some = translate_batch(model.model, decode, moved, model.tgt_tokenizer, data.sources(split))
+        found |= dict(zip(batch.index.tolist(), some.lines))
+        produced += some.tokens
     return [found[place] for place in range(len(found))], time.perf_counter() - began, produced
 
 
@@ -257,7 +258,10 @@ def file_digest(path: Path) -> str:
     return result.hexdigest()
 
 
-CODE = ("model", "data/tokenizer.py", "data/batching.py", "data/module.py", "tasks/decoding.py", "tasks/seq2seq.py")
+CODE = (
+    "model", "data/tokenizer.py", "data/batching.py", "data/module.py", "data/tones.py",
+    "tasks/decoding.py", "tasks/couplet_search.py", "tasks/couplets.py", "tasks/seq2seq.py",
+)  # fmt: skip
 
 
 def code_digest() -> str:

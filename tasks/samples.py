@@ -13,8 +13,7 @@ from data.errors import DuetError
 from data.tokenizer import BOS, EOS, PAD, Tokenizer
 from model.base import Seq2Seq
 from tasks import heatmap
-from tasks.decoding import Decode
-from tasks.seq2seq import one_line
+from tasks.decoding import Decode, Request
 
 
 class Samples(Callback):
@@ -130,12 +129,14 @@ class Look:
         device = next(model.parameters()).device
         batch = collate([(src_tokenizer.encode(source)[:max_source], [])], [place])
         batch = Batch(*(part.to(device) for part in batch))
-        gold = decode(model, batch.src, batch.src_mask, batch.index).tokens[0, 0]
+        requests = [Request(source)]
+        found = decode(model, batch.src, batch.src_mask, batch.index, tokenizer=tgt_tokenizer, requests=requests)
+        gold = found.tokens[0, 0]
         gold = gold[gold != PAD]
         tgt = torch.cat([gold.new_tensor([BOS]), gold[:-1]])
         with torch.no_grad():
             output = model(batch.src, batch.src_mask, tgt.unsqueeze(0), need_weights=True)
-        self.text = one_line(tgt_tokenizer.decode(gold.tolist()))
+        self.text = decode.text(gold.tolist(), tgt_tokenizer, requests[0])
         self.attention: dict[str, Tensor] = {kind: weights[0].float().cpu() for kind, weights in output.attention.items()}
         source_pieces = src_tokenizer.pieces(batch.src[0].tolist())
         gold_pieces, tgt_pieces = tgt_tokenizer.pieces(gold.tolist()), tgt_tokenizer.pieces(tgt.tolist())

@@ -3,8 +3,10 @@
 Shapes: B batch, T target tokens, M real target tokens of a batch.
 """
 
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import lightning
 import torch
@@ -13,7 +15,7 @@ from torch import Tensor
 from data.batching import Batch
 from data.tokenizer import EOS, PAD, Tokenizer
 from model.base import Seq2Seq
-from tasks.decoding import Decode
+from tasks.decoding import Decode, Request
 from tasks.forcing import Constant, Schedule
 from tasks.loss import smoothed_cross_entropy
 from tasks.metrics import quick_scores, scores
@@ -21,22 +23,22 @@ from tasks.metrics import quick_scores, scores
 VALIDATED = ("val/loss", "val/ppl", "val/bleu", "val/chrf")  # the scores of a validation
 
 
-def texts(tokens: Tensor, tokenizer: Tokenizer) -> list[str]:
-    """(B, T) ids -> text of each row, one line: what follows EOS is padding."""
-    return [one_line(tokenizer.decode(row)) for row in tokens.tolist()]
+class Translated(NamedTuple):
+    """The best hypothesis of each source of a batch. tokens: produced in all. remarks: of each, what its search gave up."""
+
+    lines: list[str]
+    tokens: int
+    remarks: list[tuple[str, ...]]
 
 
-def one_line(text: str) -> str:
-    """A tokenizer may have learned a line break from its corpus; a line of output has none."""
-    return text.replace("\n", " ").replace("\r", " ")
-
-
-def translate_batch(model: Seq2Seq, decode: Decode, batch: Batch, tokenizer: Tokenizer) -> tuple[list[str], int]:
-    """The best hypothesis of each source as text, and the tokens produced; a blank source gives a blank line."""
-    best = decode(model, batch.src, batch.src_mask, batch.index).tokens[:, 0]  # (B, T)
-    blank = batch.src[:, 0] == EOS
-    lines = [("" if empty else line) for empty, line in zip(blank.tolist(), texts(best, tokenizer))]
-    return lines, int((best != PAD).sum())
+def translate_batch(model: Seq2Seq, decode: Decode, batch: Batch, tokenizer: Tokenizer, sources: Sequence[str]) -> Translated:
+    """sources: the texts of the whole split. A blank source gives a blank line."""
+    requests = [Request(sources[place]) for place in batch.index.tolist()]
+    found = decode(model, batch.src, batch.src_mask, batch.index, tokenizer=tokenizer, requests=requests)
+    best, blank = found.tokens[:, 0], (batch.src[:, 0] == EOS).tolist()
+    texts = map(decode.text, best.tolist(), itertools.repeat(tokenizer), requests)
+    lines = ["" if empty else line for empty, line in zip(blank, texts)]
+    return Translated(lines, int((best != PAD).sum()), list(found.remarks or [()] * len(lines)))
 
 
 class Seq2SeqTask(lightning.LightningModule):
@@ -153,18 +155,18 @@ class Seq2SeqTask(lightning.LightningModule):
     on_test_epoch_start = on_validation_epoch_start
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
-        self._evaluate(batch, self.valid_decode)
+        self._evaluate(batch, self.valid_decode, self.trainer.datamodule.sources("valid"))
 
     def test_step(self, batch: Batch, batch_index: int) -> None:
-        self._evaluate(batch, self.decode)
+        self._evaluate(batch, self.decode, self.trainer.datamodule.sources("test"))
 
-    def _evaluate(self, batch: Batch, decode: Decode) -> None:
+    def _evaluate(self, batch: Batch, decode: Decode, sources: Sequence[str]) -> None:
         real = batch.gold != PAD
         hidden = self.model(batch.src, batch.src_mask, batch.tgt).hidden
         _, nll = smoothed_cross_entropy(self.model.project(hidden[real]), batch.gold[real])
         self.sums.add(nll, real.sum())
-        lines, _ = translate_batch(self.model, decode, batch, self.tgt_tokenizer)
-        self.hypotheses |= dict(zip(batch.index.tolist(), lines))
+        found = translate_batch(self.model, decode, batch, self.tgt_tokenizer, sources)
+        self.hypotheses |= dict(zip(batch.index.tolist(), found.lines))
 
     def on_validation_epoch_end(self) -> None:
         values = self._scores("valid", quick_scores)

@@ -1,0 +1,366 @@
+"""`decode=couplet`: a beam search whose answers keep the rules of couplets (对联), and what a person asks of one line.
+
+The rules themselves are `model.constraints`; here are the tables that they read, and what is done where nothing keeps them all.
+"""
+
+import functools
+import itertools
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from data.errors import DuetError
+from data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, Characters, Tokenizer
+from data.tones import SYSTEMS, Tone, Tones, clauses, is_mark
+from model import constraints
+from model.base import Seq2Seq
+from model.search import Constraint, Hypotheses, beam
+from tasks.couplets import EVEN, PARTICLES
+from tasks.decoding import Beam, Request
+
+FREE = "-"  # in a template: any character
+RULES = ("tones", "copy", "repetition")  # what may be given up
+MODES = ("hard", "soft", "off")
+
+
+@dataclass(kw_only=True)
+class Couplet(Beam):
+    """Beam search for the lower line of a couplet. It answers each place of the upper line, so both are equally long.
+
+    punctuation, repetition, copy: whether the answer has the upper line's marks at its places and no others; repeats a
+    character where the upper line does, and nowhere else; has no character of the upper line but `particles` at their own
+    place. tones: "hard", "soft" or "off": the answer ends level (平), or where the upper line itself ends level, oblique (仄),
+    and its places 2, 4 and 6 of a clause have the other tone than the upper line's. Soft: `tone_weight` is taken off the
+    log-probability of each character that breaks this; it counts in the ranking too. tone_system: `data.tones.SYSTEMS`.
+    give_up: the rules that are dropped where no answer keeps all, as few as possible, those named first before others.
+    placements: how many ways to place the words that must occur are searched, at most.
+    """
+
+    length_penalty: float | str = 0.0
+    punctuation: bool = True
+    repetition: bool = True
+    copy: bool = True
+    particles: str = "".join(sorted(PARTICLES))
+    tones: str = "soft"
+    tone_weight: float = 2.0
+    tone_system: str = "pingshui"
+    give_up: list[str] = field(default_factory=lambda: list(RULES))
+    placements: int = 16
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.check_least({"tone_weight": 0, "placements": 1})
+        if self.tones not in MODES:
+            raise ValueError(f"decode.tones must be one of {', '.join(MODES)}, not {self.tones!r}")
+        if self.tone_system not in SYSTEMS:
+            raise ValueError(f"decode.tone_system must be one of {', '.join(SYSTEMS)}, not {self.tone_system!r}")
+        if not {*self.give_up} <= {*RULES} or len({*self.give_up}) < len(self.give_up):
+            raise ValueError(f"decode.give_up is a list of {', '.join(RULES)}, each once at most, not {self.give_up}")
+        self._tables: dict[int, Tables] = {}
+
+    def __call__(
+        self,
+        model: Seq2Seq,
+        src: Tensor,
+        src_mask: Tensor,
+        index: Tensor,
+        *,
+        begin: Tensor | None = None,
+        tokenizer: Tokenizer | None = None,
+        requests: Sequence[Request] | None = None,
+    ) -> Hypotheses:
+        """As every `Decode`; the texts of the upper lines are needed, since unknown characters are one id to the model."""
+        if not isinstance(tokenizer, Characters) or requests is None:
+            raise DuetError("decode=couplet answers character by character: it needs a model with tokenizer=characters")
+        if begin is not None:
+            raise DuetError("decode=couplet takes fixed characters instead of what a line begins with")
+        tables = self._tables.setdefault(id(tokenizer), Tables(tokenizer, self.tone_system, self.particles, self.tones != "off"))
+        sizes = [int(size) - 1 for size in src_mask.sum(dim=1)]
+        if model.max_target is not None and max(sizes) >= model.max_target:
+            raise DuetError(f"an upper line has {max(sizes)} characters, and the model answers {model.max_target - 1} at most")
+        jobs = [Job(tables, request, size) for request, size in zip(requests, sizes)]
+        return Session(self, tables, jobs, model, src, src_mask).run()
+
+    def rules(self) -> list[Constraint]:
+        return self.further_rules()  # the unknown token has its own
+
+    def text(self, ids: Sequence[int], tokenizer: Tokenizer, request: Request) -> str:
+        """A character that the model does not know can only stand where it was fixed, or where the upper line has that mark."""
+        wanted = [own if own != FREE else upper for own, upper in zip(request.fixed or FREE * len(request.text), request.text)]
+        letters = [id for id in ids if id not in (PAD, BOS, EOS)]
+        shown = [wanted[i] if id == UNK and i < len(wanted) else tokenizer.decode([id]) for i, id in enumerate(letters)]
+        return "".join(shown)
+
+    @property
+    def hard(self) -> frozenset[str]:
+        """The rules of RULES that every answer has to keep."""
+        chosen = {"tones": self.tones == "hard", "copy": self.copy, "repetition": self.repetition}
+        return frozenset(name for name, holds in chosen.items() if holds)
+
+    def concessions(self) -> Iterator[frozenset[str]]:
+        """What may be given up: nothing, then one rule, then two, …"""
+        may = [name for name in self.give_up if name in self.hard]
+        for count in range(len(may) + 1):
+            yield from map(frozenset, itertools.combinations(may, count))
+
+
+class Tables:
+    """What the rules ask of the target's characters: each a tensor over its vocabulary."""
+
+    def __init__(self, tokenizer: Characters, system: str, particles: str, toned: bool):
+        self.tokenizer, self.size = tokenizer, len(tokenizer)
+        self.tones_of = Tones(system) if toned else lambda character: Tone.UNKNOWN
+        characters = tokenizer.pieces(range(len(SPECIALS), self.size))
+        self.marks = torch.tensor([False] * len(SPECIALS) + [is_mark(character) for character in characters])
+        self.particles = torch.tensor([False] * len(SPECIALS) + [character in particles for character in characters])
+        self.tones = torch.tensor([3] * len(SPECIALS) + [self.bits(character) for character in characters])
+
+    def bits(self, character: str) -> int:
+        """Which tones the character may have, as `model.constraints.tones` counts them."""
+        return self.tones_of(character).value or Tone.BOTH.value
+
+    def id(self, character: str) -> int:
+        return self.tokenizer.encode(character)[0]
+
+    def needs(self, upper: str) -> list[int]:
+        """The tone that each place of the answer needs, in bits; 0: any."""
+        found = [self.other(character) if place in EVEN else 0 for character, place in zip(upper, clauses(upper))]
+        letters = [place for place, character in enumerate(upper) if not is_mark(character)]
+        if letters:
+            ends_level = self.bits(upper[letters[-1]]) == Tone.LEVEL.value
+            found[letters[-1]] = (Tone.OBLIQUE if ends_level else Tone.LEVEL).value
+        return found
+
+    def other(self, character: str) -> int:
+        """The tone against this one; 0 where it may have both."""
+        return {Tone.LEVEL.value: Tone.OBLIQUE.value, Tone.OBLIQUE.value: Tone.LEVEL.value}.get(self.bits(character), 0)
+
+
+class Job:
+    """One upper line and what is asked of its answer.
+
+    template: FREE or the fixed character of each place. unmet: the parts of the request that no line of this length meets.
+    """
+
+    def __init__(self, tables: Tables, request: Request, size: int):
+        self.tables, self.size, self.upper = tables, size, request.text[:size]
+        self.unmet: list[str] = []
+        self.template = request.fixed or FREE * size
+        if len(self.template) != size:
+            self.unmet.append(f"fixed characters ({len(self.template)} places for a line of {size})")
+            self.template = FREE * size
+        if any(is_mark(own) != is_mark(other) or (is_mark(own) and own != other) for own, other in self._fixed(self.template)):
+            self.unmet.append("punctuation")
+        self.words = self._words(request.words)
+        asked = {*self.template.replace(FREE, ""), *"".join(self.words)}
+        self.unmet += [f"avoid {character}" for character in dict.fromkeys(request.avoid) if character in asked]
+        self.avoid = [character for character in dict.fromkeys(request.avoid) if character not in asked]
+        self.needs = tables.needs(self.upper)
+
+    def _fixed(self, template: str) -> Iterator[tuple[str, str]]:
+        """(fixed character, upper line's character) of each fixed place."""
+        return ((own, other) for own, other in zip(template, self.upper) if own != FREE)
+
+    def _words(self, wanted: Sequence[str]) -> list[str]:
+        """Those that can all stand in the answer, by its length, its punctuation and the fixed characters."""
+        kept: list[str] = []
+        for word in wanted:
+            if any(True for _ in self.placed([*kept, word], self.template)):
+                kept.append(word)
+            else:
+                self.unmet.append(f"word {word}")
+        return kept
+
+    def placed(self, words: Sequence[str], template: str) -> Iterator[str]:
+        """The template with the words in all ways that they can stand there."""
+        if not words:
+            yield template
+            return
+        word, *others = words
+        for start in range(self.size - len(word) + 1):
+            end = start + len(word)
+            if all(map(self._may_stand, word, template[start:end], self.upper[start:end])):
+                yield from self.placed(others, template[:start] + word + template[end:])
+
+    @staticmethod
+    def _may_stand(own: str, fixed: str, upper: str) -> bool:
+        return own == fixed if fixed != FREE else own == upper or not (is_mark(own) or is_mark(upper))
+
+    def templates(self, rules: frozenset[str], count: int) -> list[str]:
+        """Templates that keep these rules as far as they are filled; of more than `count`, so many from first to last."""
+        found = [template for template in dict.fromkeys(self.placed(self.words, self.template)) if self._keeps(template, rules)]
+        step = max(1.0, len(found) / count)
+        return [found[int(i * step)] for i in range(min(count, len(found)))]
+
+    def _keeps(self, template: str, rules: frozenset[str]) -> bool:
+        pairs = [(own, upper) for own, upper in self._fixed(template) if not (is_mark(own) or is_mark(upper))]
+        if "copy" in rules and any(own in self.upper and (own != upper or not self._particle(own)) for own, upper in pairs):
+            return False
+        mirrored = len({*pairs}) == len({own for own, _ in pairs}) == len({upper for _, upper in pairs})
+        if "repetition" in rules and not mirrored:
+            return False
+        fixed = [(own, need) for own, need in zip(template, self.needs) if own != FREE]
+        return "tones" not in rules or all(self.tables.bits(own) & need == need for own, need in fixed)
+
+    def _particle(self, character: str) -> bool:
+        return bool(self.tables.particles[self.tables.id(character)])
+
+    def shared_needs(self) -> list[int]:
+        """`needs`, each with those of the later places that will have the same character, since the upper line does."""
+        later = [[need for need, other in zip(self.needs[i:], self.upper[i:]) if other == own] for i, own in enumerate(self.upper)]
+        return [functools.reduce(operator.or_, needs) for needs in later]
+
+
+class Asked(NamedTuple):
+    """What an attempt asks of every answer, beside its length and the fixed characters. rules: of RULES, those that are hard."""
+
+    rules: frozenset[str]
+    avoid: bool = True
+    words: bool = True
+    punctuation: bool = True
+
+
+class Found(NamedTuple):
+    """A lower line: ids with EOS, what it is ranked by, and the model's log-probability of each."""
+
+    tokens: list[int]
+    score: float
+    log_probs: list[float]
+
+
+class Session:
+    """The search for a batch. Sentences that find nothing are searched again, with less asked of them."""
+
+    ROWS = 128  # lines searched together, at most
+
+    def __init__(self, decode: Couplet, tables: Tables, jobs: Sequence[Job], model: Seq2Seq, src: Tensor, src_mask: Tensor):
+        self.decode, self.tables, self.jobs, self.model, self.src, self.src_mask = decode, tables, jobs, model, src, src_mask
+        self.further: dict[str, int] = {}  # characters that the target has no id for
+
+    def run(self) -> Hypotheses:
+        found: dict[int, list[Found]] = {}
+        remarks = [tuple(job.unmet) for job in self.jobs]
+        for asked, given_up in self.attempts():
+            left = [place for place in range(len(self.jobs)) if place not in found]
+            if not left:
+                break
+            found |= (now := self.attempt(left, asked))
+            for place in now:
+                remarks[place] += given_up
+        return self.joined([found.get(place, []) for place in range(len(self.jobs))], tuple(remarks))
+
+    def attempts(self) -> Iterator[tuple[Asked, tuple[str, ...]]]:
+        """What is asked, at first all and then less and less, and what has been given up."""
+        hard, punctuation, every = self.decode.hard, self.decode.punctuation, ()
+        for dropped in self.decode.concessions():
+            every = tuple(name for name in self.decode.give_up if name in dropped)
+            yield Asked(hard - dropped, punctuation=punctuation), every
+        left = hard - {*every}
+        yield Asked(left, avoid=False, punctuation=punctuation), (*every, "avoid")
+        yield Asked(left, avoid=False, words=False, punctuation=punctuation), (*every, "avoid", "words")
+        yield Asked(frozenset(), avoid=False, words=False, punctuation=False), (*RULES, "avoid", "words", "punctuation")
+
+    def attempt(self, places: Sequence[int], asked: Asked) -> dict[int, list[Found]]:
+        """The lines that have been found of these sentences, best first."""
+        rows = [(place, template) for place in places for template in self.templates(self.jobs[place], asked)]
+        found: dict[int, dict[tuple[int, ...], Found]] = {}
+        for some in (rows[i : i + self.ROWS] for i in range(0, len(rows), self.ROWS)):
+            for (place, _), lines in zip(some, self.beam(some, asked)):
+                found.setdefault(place, {}).update({tuple(line.tokens): line for line in lines})
+        ranked = {place: sorted(lines.values(), key=lambda line: -line.score) for place, lines in found.items() if lines}
+        return {place: lines[: self.decode.n_best] for place, lines in ranked.items()}
+
+    def templates(self, job: Job, asked: Asked) -> list[str]:
+        return job.templates(asked.rules, self.decode.placements) if asked.words else [job.template]
+
+    def beam(self, rows: Sequence[tuple[int, str]], asked: Asked) -> list[list[Found]]:
+        """The lines of each (sentence, template)."""
+        jobs, device = [self.jobs[place] for place, _ in rows], self.src.device
+        which = torch.tensor([place for place, _ in rows], device=device)
+        fixed = self.padded([self.fixed(job, template, asked) for job, (_, template) in zip(jobs, rows)])
+        lengths = torch.tensor([job.size for job in jobs], device=device)
+        source = self.padded([[self.id(character) for character in job.upper] for job in jobs])
+        rules = [
+            *self.decode.rules(),
+            constraints.exact_length(lengths, eos=EOS),
+            constraints.fixed(fixed, eos=EOS, pad=PAD),
+            *self.rules(jobs, fixed, asked),
+        ]
+        options = ("size", "length_penalty", "coverage_penalty", "groups", "diversity")
+        best = beam(
+            self.model, self.src[which], self.src_mask[which], bos=BOS, eos=EOS, pad=PAD, max_len=lengths, constraints=rules,
+            source=source, n_best=self.decode.n_best, **{name: getattr(self.decode, name) for name in options},
+        )  # fmt: skip
+        return [lines_of(best, row) for row in range(len(rows))]
+
+    def rules(self, jobs: Sequence[Job], fixed: Tensor, asked: Asked) -> list[Constraint]:
+        device, chosen = fixed.device, []
+        marks, particles = self.tables.marks.to(device), self.tables.particles.to(device)
+        if not self.decode.unk:
+            chosen.append(constraints.only_where(fixed, UNK))
+        if asked.punctuation:
+            chosen.append(constraints.punctuation(marks, free=fixed != PAD))
+        if "repetition" in asked.rules:
+            chosen.append(constraints.repetition(marks, eos=EOS, pad=PAD, unk=UNK, fixed=fixed))
+        if "copy" in asked.rules:
+            chosen.append(constraints.copies(marks, particles, pad=PAD))
+        if self.decode.tones != "off":
+            hard = "tones" in asked.rules
+            mirrored = hard and "repetition" in asked.rules
+            needs = self.padded([job.shared_needs() if mirrored else job.needs for job in jobs])
+            if hard or self.decode.tones == "soft":
+                weight = None if hard else self.decode.tone_weight
+                chosen.append(constraints.tones(self.tables.tones.to(device), needs, weight=weight))
+        if asked.avoid and any(job.avoid for job in jobs):
+            avoided = self.padded([[self.tables.id(character) for character in job.avoid] for job in jobs])
+            chosen.append(constraints.avoid(avoided, fixed=fixed, pad=PAD))
+        return chosen
+
+    def fixed(self, job: Job, template: str, asked: Asked) -> list[int]:
+        """The template in ids; UNK also where the upper line has a mark that the target has no id for."""
+        found = [PAD if character == FREE else self.tables.id(character) for character in template]
+        if asked.punctuation:
+            found = [UNK if id == PAD and self.unknown_mark(c) else id for id, c in zip(found, job.upper)]
+        return found
+
+    def unknown_mark(self, character: str) -> bool:
+        return is_mark(character) and self.tables.id(character) == UNK
+
+    def id(self, character: str) -> int:
+        """In target ids; a character that the target lacks has one of its own behind the target's last."""
+        known = self.tables.id(character)
+        return known if known != UNK else self.further.setdefault(character, self.tables.size + len(self.further))
+
+    def padded(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """(B, longest), PAD (or no tone) behind each."""
+        longest = max(map(len, rows), default=0)
+        return torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows], device=self.src.device).long()
+
+    def joined(self, found: Sequence[Sequence[Found]], remarks: tuple[tuple[str, ...], ...]) -> Hypotheses:
+        """As `model.search` gives it."""
+        count = self.decode.n_best
+        length = max((len(line.tokens) for lines in found for line in lines), default=1)
+        tokens = torch.full((len(found), count, length), PAD)
+        scores, each = torch.full((len(found), count), -math.inf), torch.zeros(len(found), count, length)
+        for row, lines in enumerate(found):
+            for place, line in enumerate(lines):
+                tokens[row, place, : len(line.tokens)] = torch.tensor(line.tokens)
+                each[row, place, : len(line.tokens)] = torch.tensor(line.log_probs)
+                scores[row, place] = line.score
+        total = each.sum(dim=2).masked_fill(scores.isneginf(), -math.inf)
+        return Hypotheses(*(part.to(self.src.device) for part in (tokens, scores, total, each)), remarks)
+
+
+def lines_of(best: Hypotheses, row: int) -> list[Found]:
+    """Of one sentence, those that are there."""
+    found = []
+    for place, score in enumerate(best.scores[row].tolist()):
+        if score > -math.inf:
+            tokens = [id for id in best.tokens[row, place].tolist() if id != PAD]
+            found.append(Found(tokens, score, best.token_log_probs[row, place, : len(tokens)].tolist()))
+    return found
