@@ -38,7 +38,7 @@ TARGETS = {
     },
     "decode": {"tasks.couplet_search.Couplet", "tasks.decoding.Beam", "tasks.decoding.Greedy", "tasks.decoding.Sample"},
     "metrics": set(),
-    "model": {"model.recurrent.Recurrent", "model.transformer.Transformer"},
+    "model": {"model.recurrent.Recurrent", "model.tagger.Tagger", "model.transformer.Transformer"},
 }
 
 
@@ -76,7 +76,7 @@ def build_model(config: dict, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
     if src_tokenizer is not tgt_tokenizer and config["model"].get("tie") == "all":
         raise DuetError(
             "model.tie=all needs one shared vocabulary, but source and target have their own; allowed here: "
-            "model.tie=none, model.tie=decoder"
+            "model.tie=none, and model.tie=decoder where a model has a decoder"
         )
     given = {"src_vocabulary": len(src_tokenizer), "tgt_vocabulary": len(tgt_tokenizer)}
     return make(config["model"] | {"_partial_": False}, **given)
@@ -125,8 +125,8 @@ def make_teacher_forcing(config: Any, model: dict) -> Schedule:
     schedule = make(config)
     if schedule.lowest < 1 and not hydra.utils.get_class(model["_target_"]).can_feed_itself:
         raise DuetError(
-            f"task.teacher_forcing would be {schedule.lowest:g}, but {model['_target_'].rpartition('.')[2]} models see all "
-            f"target tokens at once, so it must be 1 for them; allowed below 1: model=rnn_…"
+            f"task.teacher_forcing would be {schedule.lowest:g}, but {model['_target_'].rpartition('.')[2]} models predict "
+            f"all target tokens at once, so it must be 1 for them; allowed below 1: model=rnn_…"
         )
     return schedule
 

@@ -15,6 +15,7 @@ FILES = {  # file -> where its options stand on the command line
     "tokenizer/sentencepiece.yaml": "tokenizer.",
     "model/transformer_tiny.yaml": "model.",
     "model/rnn_additive.yaml": "model.",
+    "model/tagger.yaml": "model.",
     "task/seq2seq.yaml": "task.",
     "task/teacher_forcing/constant.yaml": "task.teacher_forcing.",
     "task/teacher_forcing/linear.yaml": "task.teacher_forcing.",

@@ -4,6 +4,7 @@ import torch
 
 from model.ensemble import Ensemble
 from model.recurrent import Recurrent
+from model.tagger import Tagger
 from model.transformer import Transformer
 
 VOCABULARY, PAD, BOS, EOS = 20, 0, 2, 3
@@ -28,6 +29,10 @@ ATTENTIONS = {
 }
 
 
+def _tagger(**options):
+    return lambda: Tagger(VOCABULARY, VOCABULARY, **(dict(channels=12, embedding_channels=10, dropout=0.1) | options))
+
+
 def recurrent(**options):
     return lambda: Recurrent(VOCABULARY, VOCABULARY, **(TINY_RNN | options))
 
@@ -47,6 +52,8 @@ VARIANTS = {
     "lstm deep bridge": recurrent(layers=3, merge="bridge", tie="none"),
     "gru input feeding": recurrent(cell="gru", layers=2, input_feeding=True, tie="decoder"),
     "lstm aligned input feeding": recurrent(attention="aligned", input_feeding=True, merge="bridge"),
+    "tagger": _tagger(),
+    "tagger gru untied": _tagger(cell="gru", layers=1, tie="none"),
 }
 
 def ensemble(*names, way):
@@ -60,6 +67,7 @@ VARIANTS |= {
 RECURRENT = [name for name in VARIANTS if name.startswith(("lstm", "gru"))]
 BLIND = [name for name in RECURRENT if name.endswith("none")]  # without attention
 ATTENTIVE = [name for name in VARIANTS if name not in BLIND]
+DEAF = [name for name in VARIANTS if name.startswith("tagger")]  # these read no target token
 
 
 def make(name: str, seed: int = 0):

@@ -81,7 +81,7 @@ def test_yaml_and_signature_say_the_same(group, name):
 
 WITH_DEFAULTS = [f for f in FILES if f[0] in ("decode", "scheduler", "task", "task/teacher_forcing", "callbacks")]
 
-MODELS = [("model", "transformer_tiny"), ("model", "rnn_additive")]
+MODELS = [("model", "transformer_tiny"), ("model", "rnn_additive"), ("model", "tagger")]
 
 
 @pytest.mark.parametrize("group, name", [*WITH_DEFAULTS, *MODELS, ("data", "text")])
@@ -155,6 +155,7 @@ RECIPES = [
     (["model=rnn_dot"], "grammar_recurrent"),
     (["experiment=multi30k", "model=rnn_additive"], "multi30k_recurrent"),
     (["data=tsv", "model=rnn_none"], "recurrent"),
+    (["data=tsv", "model=tagger"], "tagger"),
     (["data=tsv"], {"optimizer.lr": 0.003, "model.layers": 4}),
     (["model=rnn_dot", "optimizer.lr=0.5"], {"optimizer.lr": 0.5}),
     (["data=tsv", "model=rnn_dot", "optimizer=adamw"], "recurrent"),
