@@ -53,7 +53,7 @@ def options(config):
     """Every option of a composed config that is no part and not Hydra's."""
     return [
         key
-        for key in cli._walk(config, "")
+        for key in cli.walk(config, "")
         if not key.rpartition(".")[2].startswith("_") and not OmegaConf.is_dict(OmegaConf.select(config, key))
     ]
 
