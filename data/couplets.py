@@ -321,22 +321,21 @@ def _near(one: Couplet, other: Couplet) -> bool:
 def split(couplets: Sequence[Couplet], related: Sequence[int], rules: Rules) -> dict[str, list[Couplet]]:
     """Whole groups of related poems, in an order that a hash makes: test and valid are filled, the rest is for training.
 
-    A couplet's place in that order depends on the seed and on itself alone, and each split is written in it.
+    So is a group of more than a hundredth of test or valid, which would colour it (one poem, of two couplets, never is).
+    The order depends on the seed and on a couplet, for a group on its first one by code points, so that large groups do not
+    come earlier. Each split is written in the same order.
     """
-    ordered = sorted(couplets, key=lambda couplet: _rank(couplet, rules.seed))
-    sizes: dict[int, int] = defaultdict(int)
-    for couplet in ordered:
-        sizes[related[couplet.poem]] += 1
-    room, chosen = {"test": rules.test, "valid": rules.valid, "train": len(couplets)}, {}
-    for group, size in sizes.items():
-        chosen[group] = next(name for name in room if room[name] >= size)
-        room[chosen[group]] -= size
+    groups: dict[int, list[Couplet]] = defaultdict(list)
+    for couplet in couplets:
+        groups[related[couplet.poem]].append(couplet)
     splits: dict[str, list[Couplet]] = {name: [] for name in SPLITS}
-    for couplet in ordered:
-        splits[chosen[related[couplet.poem]]].append(couplet)
-    if room["test"] or room["valid"] or not splits["train"]:
+    wanted = {"test": rules.test, "valid": rules.valid}
+    for group in sorted(groups.values(), key=lambda group: _rank(min(group), rules.seed)):
+        fitting = (name for name, size in wanted.items() if len(group) <= min(size - len(splits[name]), max(2, size // 100)))
+        splits[next(fitting, "train")] += group
+    if any(len(splits[name]) < size for name, size in wanted.items()) or not splits["train"]:
         raise DuetError(f"{len(couplets)} couplets are too few for test={rules.test}, valid={rules.valid} and training")
-    return splits
+    return {name: sorted(part, key=lambda couplet: _rank(couplet, rules.seed)) for name, part in splits.items()}
 
 
 def _rank(couplet: Couplet, seed: int) -> bytes:

@@ -115,7 +115,7 @@ class SpacedText(TwoFiles):
         super().__init__(*(find(root, f"{folder}/{column}", ".txt") for column in (source_column, target_column)))
 
     def _pairs(self) -> Iterator[Pair]:
-        pairs = (Pair(*("".join(text.split()) for text in pair)) for pair in super(SpacedText, self)._pairs())
+        pairs = (Pair(*("".join(text.split()) for text in pair)) for pair in super()._pairs())
         if not self.held_back:
             return pairs
         bound = 2**32 * min(self.held_back / max(_count(read_lines(self.source)), 1), 0.1)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import evaluate
 import train
+from data import prepare
 from tasks import cli, compare
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -115,6 +116,9 @@ class Shell:
 
     def compare(self, *words: str) -> Result:
         return self._run(compare, "compare", words)
+
+    def prepare(self, *words: str) -> Result:
+        return self._run(prepare, prepare.CONFIG, words)
 
     @property
     def latest(self) -> Path:

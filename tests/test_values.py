@@ -41,7 +41,7 @@ def test_what_fits(kind, right, wrong, words):
 
 
 WORDS = [["model=transformer_tiny"], ["model=rnn_additive", "task/teacher_forcing=linear", "decode=greedy"]]
-WORDS += [["data=hub", "decode=sample", "scheduler=cosine", "optimizer=adamw", "tokenizer=characters"]]
+WORDS += [["data=hub", "decode=sample", "scheduler=cosine", "optimizer=adamw", "tokenizer=characters"], ["data=couplets_txt"]]
 
 
 @functools.cache
