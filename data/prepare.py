@@ -7,6 +7,7 @@ at all. The same options give the same files.
 import hashlib
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -146,9 +147,11 @@ def _digest(path: Path) -> str:
 README = """# Couplets of classical regulated verse
 
 The second and third couplets of poems of eight lines, {script}, lines of {length} characters: `upper` is the first line of a
-couplet, `lower` the second. Made by `{made_by}` from the npm package {package} {version}, which is under the MIT licence; the
-poems are in the public domain. No line, and no pair that differs from another by at most one character in each line, stands
-in two splits. Each file is in random order.
+couplet, `lower` the second. No line, and no pair that differs from another by at most one character in each line, stands in two
+splits. Each file is in random order.
+
+Made by `{made_by}` from the npm package {package} {version}, which is under the MIT licence; the poems
+are in the public domain.
 
 {table}
 
@@ -236,4 +239,5 @@ def _plain(value: object) -> object:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of what clears the temporary folder
     sys.exit(commands.run(main, CONFIG, commands.explain))
