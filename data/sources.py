@@ -101,6 +101,27 @@ class PairedText(TwoFiles):
         super().__init__(find(root, f"{file}.{source_column}"), find(root, f"{file}.{target_column}"))
 
 
+class SpacedText(TwoFiles):
+    """`{root}/{file}/{source_column}[.txt]` and the same of the target, a blank between any two characters: blanks go.
+
+    So the public sets of couplets are laid out, with train/ and test/. Where `valid` is no folder of its own, about
+    `held_back` pairs of `train`, a tenth at most, are that split and not `train`; equal sources stay together.
+    """
+
+    def __init__(self, root: str, file: str, *, source_column: str, target_column: str, held_back: int = 2000):
+        shares = file in ("train", "valid") and root is not None and not (Path(root) / "valid").is_dir()
+        self.file, self.held_back = file, held_back if shares else 0
+        folder = "train" if self.held_back else file
+        super().__init__(*(find(root, f"{folder}/{column}", ".txt") for column in (source_column, target_column)))
+
+    def _pairs(self) -> Iterator[Pair]:
+        pairs = (Pair(*("".join(text.split()) for text in pair)) for pair in super()._pairs())
+        if not self.held_back:
+            return pairs
+        bound = 2**32 * min(self.held_back / max(_count(read_lines(self.source)), 1), 0.1)
+        return (pair for pair in pairs if (zlib.crc32(pair.src.encode()) < bound) == (self.file == "valid"))
+
+
 def _count(lines: Iterable[str]) -> int:
     return sum(1 for _ in lines)
 

@@ -32,6 +32,7 @@ TARGETS = {
         "data.sources.Hub",
         "data.sources.Jsonl",
         "data.sources.PairedText",
+        "data.sources.SpacedText",
         "data.sources.Tsv",
         "data.tokenizer.Characters.train",
         "data.tokenizer.SentencePiece.train",

@@ -32,6 +32,7 @@ FILES = {  # file -> where its options stand on the command line
     "translate.yaml": "",
     "alignment/default.yaml": "alignment.",
     "compare.yaml": "",
+    "prepare_couplets.yaml": "",
 }
 LINE = re.compile(r"^(?P<indent> *)(?P<key>\w+):\s*(?P<value>[^#]*?)\s*(?:# *(?P<note>.*))?$")
 

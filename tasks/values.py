@@ -86,6 +86,7 @@ LEAST: dict[str, float] = {  # the smallest value, where who gets a smaller one 
     "callbacks.progress.refresh": 0,
     "data.num_workers": 0,
     "data.seed": 0,
+    "data.source.held_back": 0,
     "data.source.seed": 0,
     "decode.length_penalty": 0,
     "decode.seed": 0,

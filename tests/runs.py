@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import evaluate
 import train
+from data import prepare
 from tasks import cli, compare
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -119,6 +120,9 @@ class Shell:
     def run(self, module, config: str, words: Sequence[str]) -> Result:
         """Another command."""
         return self._run(module, config, words)
+
+    def prepare(self, *words: str) -> Result:
+        return self._run(prepare, prepare.CONFIG, words)
 
     @property
     def latest(self) -> Path:

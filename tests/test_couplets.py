@@ -1,181 +1,170 @@
-"""The rules of couplets, rule by rule: tables of lines and what they score."""
+"""The rules by which couplets are taken out of poems and split."""
+
+import itertools
+import random
 
 import pytest
 
+from data import couplets
+from data.couplets import ACCOUNT, Couplet, Poem, Rules
 from data.errors import DuetError
-from data.tones import Tone
-from tasks import couplets
-from tasks.couplets import baselines, copy_baseline, couplet_scores, random_baseline
+from tests import poetry
 
 
-def toy(character: str) -> Tone:
-    """平 is level, 仄 oblique, 双 both; nothing is known of any other."""
-    return {"平": Tone.LEVEL, "仄": Tone.OBLIQUE, "双": Tone.BOTH}.get(character, Tone.UNKNOWN)
+def account():
+    return dict.fromkeys(ACCOUNT, 0)
 
 
-def check(score, rows, *more):
-    """Each row by itself, then all together: a share is of what is counted, not a mean over lines."""
-    for upper, lower, held, counted in rows:
-        expected = 100 * held / counted if counted else None
-        assert score([upper], [lower], *more) == pytest.approx(expected), (upper, lower)
-    uppers, lowers, held, counted = zip(*rows)
-    assert score(uppers, lowers, *more) == pytest.approx(100 * sum(held) / sum(counted))
-    assert score([], [], *more) is None
+@pytest.mark.parametrize("upper, lower, good", [
+    ("仄仄平平仄", "平平仄仄平", True),
+    ("平平平仄仄", "仄仄仄平平", True),
+    ("仄仄平平平", "平平仄仄平", False),          # the upper line ends level
+    ("仄仄平平仄", "平平仄仄仄", False),          # the lower line ends oblique
+    ("仄仄平平○", "平平仄仄○", True),             # both tones fit everywhere
+    ("仄仄平平仄", "仄仄仄仄平", True),           # one of the places 2 and 4 has the same tone
+    ("仄仄平平仄", "仄仄平平平", False),          # both have
+    ("仄○平平仄", "仄○平平平", True),
+    ("仄仄平平仄", "平平平仄平", True),           # the places 1, 3, 5 are free
+    ("平平仄仄平平仄", "仄仄平平仄仄平", True),
+    ("平平仄仄平平仄", "仄仄平平仄平平", True),
+    ("平平仄仄平平仄", "仄平平平仄平平", False),
+])  # fmt: skip
+def test_tones(upper, lower, good):
+    assert couplets.contrasts(upper, lower) is good
 
 
-def test_length_match():
-    check(couplets.length_match, [("春风", "秋月", 1, 1), ("春风", "秋", 0, 1), ("春", "", 0, 1), ("𠀀，", "秋月", 1, 1)])
+LINES, TONES = tuple("abcdefgh"), tuple(poetry.tones())
 
 
-def test_punctuation_match():
-    rows = [
-        ("春，风", "秋，月", 1, 1),
-        ("春，风", "秋、月", 0, 1),
-        ("春，风", "秋月，", 0, 1),
-        ("春风", "秋月来", 1, 1),
-        ("春风", "秋月。", 0, 1),
-        ("春，", "", 0, 1),
-    ]
-    check(couplets.punctuation_match, rows)
+@pytest.mark.parametrize("lines, tones, reason", [
+    (8 * ("一二三四五",), TONES, "regulated_poems"),
+    (None, TONES, "other_form"),
+    (8 * ("一二三四五六七",), tuple(poetry.tones(7)), "other_length"),
+    (8 * ("一二三四五",), None, "no_tones"),
+    (8 * ("一二三四五",), tuple(poetry.tones(7)), "no_tones"),
+    (8 * ("一二三四五",), TONES[:7] + ("平平仄仄仄",), "oblique_rhyme"),
+    (8 * ("一二三四五",), TONES[:7] + ("平平仄仄○",), "regulated_poems"),
+])  # fmt: skip
+def test_poems(lines, tones, reason):
+    count = account()
+    package = couplets.Package({"id": lines}, {"id": tones} if tones else {}, "2.0.1", "")
+    list(couplets.regulated(package, (5,), count))
+    assert {name for name, value in count.items() if value} == {"poems", reason}
 
 
-def test_repetition_match():
-    rows = [
-        ("山山水", "月月星", 1, 1),
-        ("山山水", "月星月", 0, 1),
-        ("山山水", "月星云", 0, 1),
-        ("山水云", "月月星", 0, 1),
-        ("山水山水", "风月风月", 1, 1),
-        ("山水山水", "风月月风", 0, 1),
-        ("山，山", "月，月", 1, 1),
-        ("山，水，", "月星", 1, 1),  # repeated marks are no repetition
-        ("山水", "月", 0, 1),
-        ("", "", 1, 1),
-    ]
-    check(couplets.repetition_match, rows)
+@pytest.mark.parametrize("text, lines", [
+    ("一二三四五，" * 7 + "一二三四五。", 8),
+    ("一二三四五六七？一二三四五六七！" * 4, 8),
+    ("一二三四五，" * 7, None),
+    ("一二三四五，" * 7 + "一二三四。", None),
+    ("一二三四，" * 8, None),
+    ("", None),
+])  # fmt: skip
+def test_eight_lines(text, lines):
+    found = couplets._eight(text)
+    assert (found and len(found)) == lines
 
 
-def test_copies():
-    rows = [
-        ("春风来", "秋月去", 0, 3),
-        ("春风来", "春月去", 1, 3),  # at the same place
-        ("春风来", "来月春", 2, 3),  # at another
-        ("春之风", "秋之月", 0, 3),  # a particle at the same place
-        ("春之风", "之秋月", 1, 3),  # and at another
-        ("春不风", "秋不月", 1, 3),  # no particle
-        ("春，风", "秋，月", 0, 2),
-        ("春，风", "，", 0, 0),
-        ("春风", "春春春", 3, 3),
-        ("春风", "", 0, 0),
-    ]
-    check(couplets.copies, rows)
-    uppers, lowers, held, _ = zip(*rows)
-    assert couplets.copied_lines(uppers, lowers) == sum(value > 0 for value in held)
+def test_inner_couplets_only_and_each_drop_is_counted():
+    lines = tuple(poetry.verse(random.Random(2)))
+    rare = (*lines[:2], "一二三四□", *lines[3:])
+    flat = (*TONES[:4], "仄仄平平平", *TONES[5:])
+    count = account()
+    poems = [Poem(lines, TONES), Poem(rare, TONES), Poem(lines, flat)]
+    found = couplets.distinct(couplets.inner_couplets(poems, count), count)
+    assert [couplet[:2] for couplet in found] == [lines[2:4], lines[4:6]]
+    assert [couplet.poem for couplet in found] == [0, 0]  # of equal pairs the first
+    assert {name: value for name, value in count.items() if value} == {
+        "rare_characters": 1, "no_contrast": 1, "duplicates": 2, "couplets": 2,
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "lowers, one, two",
-    [
-        (["春风", "春月"], 3 / 4, 2 / 2),
-        (["春春春春"], 1 / 4, 1 / 3),
-        (["春风，春风"], 2 / 4, 1 / 2),  # no pair across a mark
-        (["春", "风"], 2 / 2, None),
-        (["", "，"], None, None),
-    ],
-)
-def test_distinct(lowers, one, two):
-    for size, expected in ((1, one), (2, two)):
-        assert couplets.distinct(lowers, size) == (None if expected is None else pytest.approx(100 * expected))
+@pytest.mark.parametrize("script, text, written", [
+    ("traditional", "秦川雄帝宅", "秦川雄帝宅"),
+    ("traditional", "隠疎簷鴈", "隱疏檐雁"),
+    ("simplified", "隠疎簷鴈鬰", "隐疏檐雁郁"),
+    ("simplified", "綺殿千尋起", "绮殿千寻起"),
+])  # fmt: skip
+def test_scripts(script, text, written):
+    assert couplets.converter(script)([text, "一"]) == (written, "一")
 
 
-def test_tone_contrast():
-    rows = [
-        ("平平", "平仄", 1, 1),  # odd places do not matter
-        ("平平", "仄平", 0, 1),
-        ("平", "平", 0, 0),
-        ("平平平平平平平平", "仄仄仄平仄仄仄平", 2, 3),  # 2 and 6 contrast, 4 does not, 8 is not counted
-        ("平仄，平仄", "平平，平仄", 1, 2),  # places are counted within clauses
-        ("平双", "平平", 1, 1),
-        ("平双", "平双", 0, 1),  # one character does not contrast with itself
-        ("平甲", "平乙", 1, 1),
-        ("平仄", "平", 0, 1),
-        ("平仄平仄", "平，平平", 1, 2),
-    ]
-    check(couplets.tone_contrast, rows, toy)
+def test_each_variant_has_one_usual_form():
+    rare, usual = zip(*couplets.VARIANTS.split())
+    assert len(set(rare)) == len(rare) and not set(rare) & set(usual)
 
 
-def test_end_tones():
-    rows = [
-        ("平仄", "仄平", 1, 1),
-        ("平仄", "平仄", 0, 1),
-        ("平仄。", "仄平！", 1, 1),
-        ("平双", "仄平", 1, 1),  # it may end oblique, so it is taken to
-        ("平双", "仄仄", 0, 1),
-        ("平甲", "仄乙", 1, 1),
-        ("平仄", "", 0, 1),
-        ("平平", "仄仄", 0, 0),  # turned
-    ]
-    check(couplets.end_tones, rows, toy)
+# near-duplicates, and splits
 
 
-def test_an_upper_line_that_ends_level_is_counted_apart():
-    rows = [
-        ("平平", "平仄", 1, 1),
-        ("平平。", "平平。", 0, 1),
-        ("平平", "平双", 1, 1),
-        ("平平", "", 0, 1),
-        ("平仄", "平平", 0, 0),
-        ("平双", "平平", 0, 0),
-    ]
-    check(couplets.turned_end_tones, rows, toy)
-    assert couplets.turned_lines([upper for upper, *_ in rows], toy) == 4
+@pytest.mark.parametrize("one, other, near", [
+    ("一二三四五 六七八九十", "一二三四五 六七八九十", True),
+    ("一二三四五 六七八九十", "甲二三四五 六七八九乙", True),
+    ("一二三四五 六七八九十", "一二甲四五 六七乙九十", True),
+    ("一二三四五 六七八九十", "甲乙三四五 六七八九十", False),
+    ("一二三四五 六七八九十", "一二三四五 甲乙八九十", False),
+    ("一二三四五 六七八九十", "一二三四五六七 六七八九十一二", False),
+])  # fmt: skip
+def test_near_duplicates(one, other, near):
+    pairs = [Couplet(*text.split(), number) for number, text in enumerate((one, other))]
+    assert bool(list(couplets.near_duplicates(pairs))) is near
 
 
-def test_all_scores_come_in_one_order_and_in_percent():
-    found = couplet_scores(["平平仄", "平仄"], ["仄仄平", "仄仄"], toy)
-    assert found == {
-        "length_match": 100.0,
-        "punctuation_match": 100.0,
-        "repetition_match": 50.0,
-        "copies": 100.0,
-        "copied_lines": 2,
-        "tone_contrast": 50.0,
-        "end_tones": 50.0,
-        "turned_end_tones": None,
-        "turned_lines": 0,
-        "distinct_1": 40.0,
-        "distinct_2": pytest.approx(200 / 3),
-    }
-    assert list(found)[0] == "length_match" and list(found)[-2:] == ["distinct_1", "distinct_2"]
-    assert list(couplet_scores([], [], toy)) == list(found)
+def test_near_duplicates_are_all_found():
+    rng = random.Random(3)
+    made = [Couplet(*("".join(rng.choices("一二三", k=5)) for _ in range(2)), number) for number in range(300)]
+    expected = {pair for pair in itertools.combinations(made, 2) if couplets._near(*pair)}
+    assert expected and set(couplets.near_duplicates(made)) == expected
 
 
-def test_lists_that_differ_in_length_are_told():
-    with pytest.raises(DuetError, match="1 lower lines cannot answer 2 upper lines"):
-        couplet_scores(["平", "仄"], ["平"], toy)
+def corpus(count=120, changed=40):
+    """Poems of which some repeat a line or nearly repeat a couplet of another."""
+    rng = random.Random(4)
+    poems = [Poem(tuple(poetry.verse(rng)), TONES) for _ in range(count)]
+    for number in range(changed):
+        lines, other = list(poems[number].lines), poems[number + 1].lines
+        if number % 2:
+            lines[rng.randrange(8)] = other[rng.randrange(8)]
+        else:
+            lines[2:4] = ["甲" + other[2][1:], other[3][:-1] + "乙"]
+        poems[number] = Poem(tuple(lines), TONES)
+    return poems, couplets.distinct(couplets.inner_couplets(poems, account()), account())
 
 
-# Baselines
+def test_no_line_and_no_near_duplicate_is_in_two_splits():
+    poems, pairs = corpus()
+    for seed in range(5):
+        splits = couplets.split(pairs, couplets.related(poems, pairs), Rules(valid=20, test=20, seed=seed))
+        assert {name: len(part) for name, part in splits.items()} == {"train": len(pairs) - 40, "valid": 20, "test": 20}
+        for one, other in itertools.combinations(splits.values(), 2):
+            assert not {pair.poem for pair in one} & {pair.poem for pair in other}
+            lines = [{line for pair in part for line in poems[pair.poem].lines} for part in (one, other)]
+            assert not lines[0] & lines[1]
+            assert not any(couplets._near(a, b) for a, b in itertools.product(one, other))
 
 
-def test_random_lines_have_the_length_of_the_line_they_answer():
-    training = ["一", "二", "三四", "五六", "七八", "九十百千"]
-    uppers = ["春", "风风", "月月", "来来来来", "去去去", "长" * 9, ""]
-    drawn = random_baseline(uppers, training, seed=3)
-    assert [len(line) for line in drawn] == [1, 2, 2, 4, 2, 4, 1]  # the nearest, of two the shorter
-    assert set(drawn) <= set(training)
-    assert drawn == random_baseline(uppers, training, seed=3)
-    assert len({tuple(random_baseline(uppers, training, seed=seed)) for seed in range(20)}) > 1
-    with pytest.raises(DuetError, match="no training lines"):
-        random_baseline(uppers, [])
+def test_a_large_group_is_trained_on():
+    poems, pairs = corpus(changed=0)
+    related = [0 if number < 60 else number for number in range(len(poems))]
+    for seed in range(20):
+        splits = couplets.split(pairs, related, Rules(valid=20, test=20, seed=seed))
+        assert all(pair.poem >= 60 for name in ("valid", "test") for pair in splits[name])
 
 
-def test_baselines_of_references_copies_and_random_lines():
-    uppers, references = ["平仄平仄", "仄平仄"] * 5, ["仄平仄平", "平仄平"] * 5
-    table = baselines(uppers, references, ["仄平仄平", "平仄平"], toy)
-    assert list(table) == ["reference", "copy", "random"]
-    assert table["reference"]["bleu"] == table["random"]["bleu"] == pytest.approx(100)
-    assert table["reference"] | {"bleu": 0} == couplet_scores(uppers, references, toy) | {"bleu": 0}
-    assert table["copy"]["copies"] == 100 and table["copy"]["tone_contrast"] == table["copy"]["end_tones"] == 0
-    assert copy_baseline(uppers) == uppers and copy_baseline(uppers) is not uppers
-    assert all(next(iter(scores)) == "bleu" for scores in table.values())
+def test_a_split_depends_on_the_seed_and_not_on_the_order_of_the_package():
+    poems, pairs = corpus(changed=0)
+    rules = Rules(valid=20, test=20)
+
+    def texts(seed, order):
+        ranked = couplets.split(order, couplets.related(poems, pairs), Rules(valid=20, test=20, seed=seed))
+        return {name: [pair[:2] for pair in part] for name, part in ranked.items()}
+
+    assert texts(rules.seed, pairs) == texts(rules.seed, pairs[::-1]) != texts(2, pairs)
+
+
+def test_too_few_couplets():
+    poems, pairs = corpus(count=30, changed=0)
+    related = couplets.related(poems, pairs)
+    for valid, test in ((20, 40), (100, 5)):
+        with pytest.raises(DuetError, match=f"60 couplets are too few for test={test}, valid={valid}"):
+            couplets.split(pairs, related, Rules(valid=valid, test=test))

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from data.errors import DuetError
-from data.sources import BuiltIn, Hub, Jsonl, Pair, PairedText, Tsv, TwoFiles, read_lines
+from data.sources import BuiltIn, Hub, Jsonl, Pair, PairedText, SpacedText, Tsv, TwoFiles, read_lines
 
 COLUMNS = {"source_column": "en", "target_column": "de"}
 
@@ -113,6 +113,62 @@ def test_an_empty_corpus(tmp_path):
     write(tmp_path / "train.en", "")
     write(tmp_path / "train.de", "")
     assert f"{tmp_path}/train.en is empty" in error_of(lambda: paired(tmp_path))
+
+
+# Text with a blank between any two characters
+
+
+def spaced(root, file="train", held_back=2000):
+    return SpacedText(str(root), file, source_column="in", target_column="out", held_back=held_back)
+
+
+def write_spaced(folder, count):
+    lines = [chr(0x4E00 + number // 3) + " " + chr(0x4E00) for number in range(count)]
+    for name in ("in", "out"):
+        write(folder / f"{name}.txt", "".join(line + " \n" for line in lines))
+    return [Pair(*2 * (line.replace(" ", ""),)) for line in lines]
+
+
+@pytest.mark.parametrize("content, text", [
+    ("晚 风 摇 树 \n", "晚风摇树"),
+    ("晚 风 ， 摇 树\r\n", "晚风，摇树"),
+    ("晚风摇树\n", "晚风摇树"),
+    ("晚\u3000风\t摇  树\n", "晚风摇树"),
+    ("\ufeff晚 风\n", "晚风"),
+    ("\n", ""),
+])  # fmt: skip
+@pytest.mark.parametrize("ending", ["", ".txt", ".txt.gz"])
+def test_blanks_between_characters_go(tmp_path, content, text, ending):
+    for name in ("in", "out"):
+        write(tmp_path / "test" / f"{name}{ending}", content)
+    write(tmp_path / "vocabs", "<s>\n</s>\n")
+    assert list(spaced(tmp_path, "test")) == [(text, text)]
+
+
+def test_a_validation_split_is_held_back_where_there_is_none(tmp_path):
+    pairs = write_spaced(tmp_path / "train", 30_000)
+    train, valid = (list(spaced(tmp_path, file)) for file in ("train", "valid"))
+    assert abs(len(valid) - 2000) < 150
+    assert sorted(train + valid) == sorted(pairs)
+    assert not {pair.src for pair in train} & {pair.src for pair in valid}
+    assert len(list(spaced(tmp_path, "valid", held_back=20_000))) < 3600  # a tenth at most
+
+
+def test_a_validation_split_of_its_own_is_taken(tmp_path):
+    pairs = write_spaced(tmp_path / "train", 300)
+    assert list(spaced(tmp_path, held_back=0)) == pairs
+    assert "file missing: " + str(tmp_path / "valid/in.txt") in error_of(lambda: spaced(tmp_path, "valid", held_back=0))
+    own = write_spaced(tmp_path / "valid", 10)
+    assert list(spaced(tmp_path)) == pairs
+    assert list(spaced(tmp_path, "valid")) == own
+
+
+def test_mistakes_of_spaced_text(tmp_path):
+    assert "data.root is null" in error_of(lambda: SpacedText(None, "train", source_column="in", target_column="out"))
+    write_spaced(tmp_path / "train", 300)
+    write(tmp_path / "train/out.txt", "一\n" * 299)
+    for file in ("train", "valid"):
+        assert "in.txt has 300 lines" in error_of(lambda file=file: spaced(tmp_path, file))
 
 
 # Tab-separated values

@@ -41,7 +41,7 @@ def test_what_fits(kind, right, wrong, words):
 
 
 WORDS = [["model=transformer_tiny"], ["model=rnn_additive", "task/teacher_forcing=linear", "decode=greedy"]]
-WORDS += [["data=hub", "decode=sample", "scheduler=cosine", "optimizer=adamw", "tokenizer=characters"]]
+WORDS += [["data=hub", "decode=sample", "scheduler=cosine", "optimizer=adamw", "tokenizer=characters"], ["data=couplets_txt"]]
 
 
 @functools.cache
@@ -53,7 +53,7 @@ def options(config):
     """Every option of a composed config that is no part and not Hydra's."""
     return [
         key
-        for key in cli._walk(config, "")
+        for key in cli.walk(config, "")
         if not key.rpartition(".")[2].startswith("_") and not OmegaConf.is_dict(OmegaConf.select(config, key))
     ]
 
