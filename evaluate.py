@@ -41,9 +41,24 @@ def report(outcome: Outcome) -> None:
         print(f"  {name:<13}{result[name]:>8.{digits}f}{unit:<3}{result.get(name + '_signature', '')}")
     print(f"  {'seconds':<13}{result['seconds']:>8.1f}   ", end="")
     print(f"{result['sentences_per_second']:,.1f} sentences and {result['tokens_per_second']:,.0f} tokens a second")
+    for line in couplet_lines(result):
+        print(f"  {line}")
     for line in alignment_lines(result.get("alignment", {})):
         print(f"  {line}")
     print(f"written to {outcome.out}")
+
+
+def couplet_lines(result: dict) -> list[str]:
+    """How the rules of couplets are kept, beside what that has to be read against."""
+    if "couplet" not in result:
+        return []
+    systems = {name: column for name, column in result["couplet"].items() if isinstance(column, dict)}
+    lines = ["", f"{'couplets':<18}" + "".join(f"{name:>12}" for name in systems)]
+    for figure in systems["answers"]:
+        cells = [column[figure] for column in systems.values()]
+        lines.append(f"{figure:<18}" + "".join(f"{'–' if x is None else f'{x:.2f}' if isinstance(x, float) else x:>12}" for x in cells))
+    given_up = ", ".join(f"{name} in {count} lines" for name, count in result["given_up"].items()) or "nothing"
+    return [*lines, f"{'perplexity':<18}{result['couplet']['perplexity']:>12.2f}   of the references", f"given up: {given_up}"]
 
 
 def alignment_lines(found: dict) -> list[str]:

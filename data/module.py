@@ -39,7 +39,7 @@ class PairData(lightning.LightningDataModule):
     Splits are called `train`, `valid` and `test`; any other name is a file's own. The training split is cleaned; the others
     keep every line.
 
-    source: `(root, file, *, source_column, target_column) -> pairs`.
+    source: `(root, file, *, source_column, target_column) -> pairs`. train_file: several are read one after the other.
     make_src_tokenizer, make_tgt_tokenizer: `(texts) -> Tokenizer`; with `shared`, where the two are the same, one is
         trained on both sides.
     tokenizers: trained ones, for source and target, to use instead; the training split is then needed only for training.
@@ -58,7 +58,7 @@ class PairData(lightning.LightningDataModule):
         *,
         shared: bool = True,
         root: str | None = None,
-        train_file: str = "train",
+        train_file: str | list[str] = "train",
         valid_file: str | None = "valid",
         test_file: str | list[str] | None = "test",
         source_column: str | int = "en",
@@ -77,7 +77,10 @@ class PairData(lightning.LightningDataModule):
         _check_counts(max_tokens=max_tokens, batch_size=batch_size, max_length=max_length)
         self._open = functools.partial(source, root, source_column=source_column, target_column=target_column)
         tests = [test_file] if isinstance(test_file, str) else list(test_file or [])
-        self._files = {"train": train_file, "valid": valid_file, "test": tests[0] if tests else None}
+        self._train_files = [train_file] if isinstance(train_file, str) else list(train_file)
+        if not self._train_files:
+            raise DuetError("data.train_file is an empty list: name at least one file")
+        self._files = {"train": " and ".join(self._train_files), "valid": valid_file, "test": tests[0] if tests else None}
         self.test_splits = ["test", *tests[1:]] if tests else []
         self._make_tokenizers = (make_src_tokenizer, make_tgt_tokenizer)
         self._shared = shared and _recipe(make_src_tokenizer) == _recipe(make_tgt_tokenizer)
@@ -271,7 +274,7 @@ class PairData(lightning.LightningDataModule):
         return digest.hexdigest()
 
     def _train_pairs(self) -> Iterable[Pair]:
-        return self._read("train")
+        return itertools.chain.from_iterable(map(self._open, self._train_files))
 
     # Parts
 
@@ -279,6 +282,8 @@ class PairData(lightning.LightningDataModule):
         return self._files.get(split, split)
 
     def _read(self, split: str) -> Iterable[Pair]:
+        if split == "train":
+            return self._train_pairs()
         file = self._file(split)
         if file is None:
             raise DuetError(f"there is no split {split!r}: data.{split}_file is null, name a file")

@@ -207,7 +207,8 @@ class Translator:
             given = {"begin": begin, "tokenizer": self.tgt_tokenizer, "requests": asked}
             best = decode(self.model, batch.src, batch.src_mask, batch.index, **given)
             for row, place in enumerate(places):
-                found[place] = self._hypotheses(best, row, decode, asked[row]) or [BLANK]
+                nothing = BLANK._replace(remarks=best.remarks[row] if best.remarks else ())
+                found[place] = self._hypotheses(best, row, decode, asked[row]) or [nothing]
         return found
 
     def score(self, sources: Sequence[str], targets: Sequence[str], *, batch_size: int = 64) -> list[Translation]:

@@ -79,7 +79,9 @@ class Couplet(Beam):
             raise DuetError("decode=couplet answers character by character: it needs a model with tokenizer=characters")
         if begin is not None:
             raise DuetError("decode=couplet takes fixed characters instead of what a line begins with")
-        tables = self._tables.setdefault(id(tokenizer), Tables(tokenizer, self.tone_system, self.particles, self.tones != "off"))
+        tables = self._tables.setdefault(
+            id(tokenizer), Tables(tokenizer, self.tone_system, self.particles, self.tones != "off")
+        )
         sizes = [int(size) - 1 for size in src_mask.sum(dim=1)]
         if model.max_target is not None and max(sizes) >= model.max_target:
             raise DuetError(f"an upper line has {max(sizes)} characters, and the model answers {model.max_target - 1} at most")
@@ -145,13 +147,15 @@ class Job:
     """One upper line and what is asked of its answer.
 
     template: FREE or the fixed character of each place. unmet: the parts of the request that no line of this length meets.
+    possible: whether there can be an answer at all, since fixed characters and length are never given up.
     """
 
     def __init__(self, tables: Tables, request: Request, size: int):
         self.tables, self.size, self.upper = tables, size, request.text[:size]
         self.unmet: list[str] = []
         self.template = request.fixed or FREE * size
-        if len(self.template) != size:
+        self.possible = len(self.template) == size
+        if not self.possible:
             self.unmet.append(f"fixed characters ({len(self.template)} places for a line of {size})")
             self.template = FREE * size
         if any(is_mark(own) != is_mark(other) or (is_mark(own) and own != other) for own, other in self._fixed(self.template)):
@@ -212,7 +216,9 @@ class Job:
 
     def shared_needs(self) -> list[int]:
         """`needs`, each with those of the later places that will have the same character, since the upper line does."""
-        later = [[need for need, other in zip(self.needs[i:], self.upper[i:]) if other == own] for i, own in enumerate(self.upper)]
+        later = [
+            [need for need, other in zip(self.needs[i:], self.upper[i:]) if other == own] for i, own in enumerate(self.upper)
+        ]
         return [functools.reduce(operator.or_, needs) for needs in later]
 
 
@@ -246,7 +252,7 @@ class Session:
         found: dict[int, list[Found]] = {}
         remarks = [tuple(job.unmet) for job in self.jobs]
         for asked, given_up in self.attempts():
-            left = [place for place in range(len(self.jobs)) if place not in found]
+            left = [place for place, job in enumerate(self.jobs) if job.possible and place not in found]
             if not left:
                 break
             found |= (now := self.attempt(left, asked))

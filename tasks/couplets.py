@@ -192,12 +192,13 @@ def random_baseline(uppers: Lines, training: Lines, *, seed: int = 1) -> list[st
 def baselines(
     uppers: Lines, references: Lines, training: Lines, tones: Tones, *, seed: int = 1
 ) -> dict[str, dict[str, float | int | None]]:
-    """What the references themselves, copies and random lines get: name -> character BLEU and `couplet_scores`."""
-    systems = {
-        "reference": list(references),
-        "copy": copy_baseline(uppers),
-        "random": random_baseline(uppers, training, seed=seed),
-    }
+    """What the references themselves, copies and random lines get: name -> character BLEU and `couplet_scores`.
+
+    Without training lines there are no random ones.
+    """
+    systems = {"reference": list(references), "copy": copy_baseline(uppers)}
+    if training:
+        systems["random"] = random_baseline(uppers, training, seed=seed)
     return {
         name: {"bleu": quick_scores(lines, references, tokenize="char")["bleu"]} | couplet_scores(uppers, lines, tones)
         for name, lines in systems.items()

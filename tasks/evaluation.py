@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import math
 import os
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -16,11 +18,13 @@ from data.batching import Batch
 from data.errors import DuetError
 from data.module import PairData
 from data.sources import Pair, TwoFiles, read_lines
+from data.tones import Tones
 from tasks import alignment, cli, heatmap, values
 from tasks.build import Translator, build_data, make, respect_limits
 from tasks.cli import CONF, write_json, write_text
+from tasks.couplets import baselines, couplet_scores
 from tasks.decoding import Decode
-from tasks.metrics import scores
+from tasks.metrics import quick_scores, scores
 from tasks.samples import Look, attention_shapes
 from tasks.seq2seq import translate_batch
 
@@ -62,6 +66,8 @@ def check(config: DictConfig) -> None:
     values.check(config, needed=("data", "decode"))
     check_device(config.device)
     check_alignment(config)
+    if system := OmegaConf.select(config, "metrics.couplet"):
+        Tones(system)  # a wrong one is told before the work
 
 
 def check_device(device: str) -> None:
@@ -147,20 +153,23 @@ def evaluate(subject: Subject, out: Path, *, reuse: bool = False, must_align: bo
     plan = plan_alignment(subject, must_align=must_align)  # a mistake there is told before the work
     origin = origin_of(subject)
     before = stored(out, origin) if reuse else None
-    hypotheses, seconds, tokens = (before["hypotheses"], before["seconds"], before["tokens"]) if before else translate_split(
-        subject.model, subject.data, subject.split, subject.decode, config.batch_size, config.device
-    )  # fmt: skip
+    options = (subject.decode, config.batch_size, config.device)
+    produced = before["produced"] if before else translate_split(subject.model, subject.data, subject.split, *options)
+    hypotheses, seconds, tokens, given_up = produced
     bleu = OmegaConf.to_container(config.metrics.bleu, resolve=True)
     result = scores(hypotheses, subject.references, **bleu) | {
         "seconds": seconds,
         "sentences_per_second": len(hypotheses) / seconds,
         "tokens": tokens,
         "tokens_per_second": tokens / seconds,
+        "given_up": given_up,
         "split": subject.split,
         "decode": OmegaConf.to_container(config.decode, resolve=True),
         "ckpt": str(subject.ckpts[0]) if len(subject.ckpts) == 1 else [str(ckpt) for ckpt in subject.ckpts],
     }
     write_text(out / "hypotheses.txt", as_lines(hypotheses))
+    if OmegaConf.select(config, "metrics.couplet"):
+        result["couplet"] = couplet_figures(subject, hypotheses)
     if plan:
         result["alignment"] = write_alignment(subject, plan, out)
     of_what = {"references": digest(subject.references), "origin": origin | {"hypotheses": digest(hypotheses)}}
@@ -169,18 +178,45 @@ def evaluate(subject: Subject, out: Path, *, reuse: bool = False, must_align: bo
     return Outcome(result, hypotheses, out, before is not None)
 
 
-def translate_split(
-    model: Translator, data: PairData, split: str, decode: Decode, batch_size: int, device: str
-) -> tuple[list[str], float, int]:
-    """The hypotheses in the file's order, the seconds that it took, and the tokens that were produced."""
+def couplet_figures(subject: Subject, hypotheses: Sequence[str]) -> dict:
+    """How well the rules of couplets are kept, by the answers and by what they have to be read against; and the perplexity of
+    the references. There are no random lines where the training split is not at hand.
+    """
+    system = subject.config.metrics.couplet
+    tones, known = Tones(system), subject.model.score(subject.sources, subject.references)
+    try:
+        training = subject.data.references("train")
+    except DuetError:
+        training = []
+    losses = [-value for found in known for value in found.token_log_probs]
+    return {
+        "tones": system,
+        "perplexity": math.exp(sum(losses) / max(1, len(losses))),
+        "answers": {"bleu": quick_scores(hypotheses, subject.references, tokenize="char")["bleu"]}
+        | couplet_scores(subject.sources, hypotheses, tones),
+        **baselines(subject.sources, subject.references, training, tones, seed=subject.config.seed),
+    }
+
+
+class Produced(NamedTuple):
+    """hypotheses: in the file's order. seconds: that it took. tokens: that were produced. given_up: rule -> lines without it."""
+
+    hypotheses: list[str]
+    seconds: float
+    tokens: int
+    given_up: dict[str, int]
+
+
+def translate_split(model: Translator, data: PairData, split: str, decode: Decode, batch_size: int, device: str) -> Produced:
     model.model.to(device)
-    found, produced, began = {}, 0, time.perf_counter()
+    found, produced, given_up, began = {}, 0, Counter(), time.perf_counter()
     for batch in data.loader(split, batch_size=batch_size):
         moved = Batch(*(part.to(device) for part in batch))
         some = translate_batch(model.model, decode, moved, model.tgt_tokenizer, data.sources(split))
         found |= dict(zip(batch.index.tolist(), some.lines))
         produced += some.tokens
-    return [found[place] for place in range(len(found))], time.perf_counter() - began, produced
+        given_up.update(remark for remarks in some.remarks for remark in remarks)
+    return Produced([found[place] for place in range(len(found))], time.perf_counter() - began, produced, dict(given_up))
 
 
 def as_lines(lines: Iterable[str]) -> str:
@@ -227,16 +263,16 @@ def origin_of(subject: Subject) -> dict:
 
 
 def stored(out: Path, origin: dict) -> dict | None:
-    """hypotheses, seconds, tokens, references (their digest) and alignment ({} or {"alignment": …}) of an earlier evaluation
-    with the same origin; None: there is none, or a damaged one.
+    """produced, references (their digest) and alignment ({} or {"alignment": …}) of an earlier evaluation with the same origin;
+    None: there is none, or a damaged one.
     """
     try:
         result = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
         hypotheses = list(read_lines(out / "hypotheses.txt"))
         same = result["origin"] == origin | {"hypotheses": digest(hypotheses)}
         aligned = {name: result[name] for name in ("alignment",) if name in result}
-        numbers = {name: result[name] for name in ("seconds", "tokens", "references")}
-        return numbers | {"hypotheses": hypotheses, "alignment": aligned} if same else None
+        produced = Produced(hypotheses, result["seconds"], result["tokens"], result["given_up"])
+        return {"produced": produced, "references": result["references"], "alignment": aligned} if same else None
     except (OSError, ValueError, KeyError, TypeError, DuetError):
         return None
 

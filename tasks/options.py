@@ -30,6 +30,8 @@ FILES = {  # file -> where its options stand on the command line
     "trainer/default.yaml": "trainer.",
     "evaluate.yaml": "",
     "translate.yaml": "",
+    "couplet.yaml": "",
+    "decode/couplet.yaml": "decode.",
     "alignment/default.yaml": "alignment.",
     "compare.yaml": "",
     "prepare_couplets.yaml": "",

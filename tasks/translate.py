@@ -54,7 +54,7 @@ class Job(NamedTuple):
 def lines_of(config: DictConfig) -> Iterator[str]:
     """The texts to translate, one a line of the input."""
     path, lines = config.input, _stdin() if config.input is None else read_lines(config.input)
-    if config.column is None:
+    if config.get("column") is None:
         return lines
     return column_of(lines, config.column, "stdin" if path is None else str(path))
 

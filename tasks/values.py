@@ -36,6 +36,7 @@ OPTIONS: dict[str, Kind] = {  # those that no `_target_` has, of all commands; a
     "threads": int | None,
     "metrics.bleu.tokenize": str,
     "metrics.bleu.lowercase": bool,
+    "metrics.couplet": str | None,
     # evaluate, compare
     "ckpt": str | list[str],
     "split": str,
@@ -74,9 +75,16 @@ OPTIONS: dict[str, Kind] = {  # those that no `_target_` has, of all commands; a
     "split_long": bool,
     "window": int,
     "progress": bool,
+    # couplet
+    "answers": int,
+    "different": int,
+    "words": list[str],
+    "avoid": str,
+    "script": str,
 }
 
 LEAST: dict[str, float] = {  # the smallest value, where who gets a smaller one takes it in silence, fails late, or misnames it
+    "answers": 1,
     "seed": 0,
     "threads": 1,
     "batch_size": 1,
@@ -90,6 +98,7 @@ LEAST: dict[str, float] = {  # the smallest value, where who gets a smaller one 
     "data.source.seed": 0,
     "decode.length_penalty": 0,
     "decode.seed": 0,
+    "different": 0,
     "examples": 0,
     "heatmaps": 0,
     "limit": 1,

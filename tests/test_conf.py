@@ -44,7 +44,7 @@ def part_of(group, name):
     return part
 
 
-PLAIN = ("train.yaml", "evaluate.yaml", "compare.yaml", "translate.yaml", "prepare_couplets.yaml", "alignment/default.yaml")
+PLAIN = ("train.yaml", "evaluate.yaml", "compare.yaml", "translate.yaml", "couplet.yaml", "prepare_couplets.yaml", "alignment/default.yaml")
 
 
 def test_no_file_is_forgotten():

@@ -1,0 +1,322 @@
+"""Answers upper lines of couplets: python -m tasks.couplet ckpt=PATH [overrides] < in > out. conf/couplet.yaml lists all options.
+
+Each line is an upper line (上联), and what is asked of its answer (下联), behind bars and in any order:
+
+    白日依山尽                  answers that keep the rules
+    白日依山尽|-河-海-           with these characters at their places; - is any
+    白日依山尽|+春风|+月         in which these words occur
+    白日依山尽|!愁苦            without these characters
+
+With a terminal for stdin it asks for lines.
+"""
+
+from tasks import cli, values  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
+
+import dataclasses
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+
+from data.errors import DuetError
+from data.tokenizer import EOS, UNK, Characters
+from data.tones import Tone, Tones, is_mark
+from tasks import couplets, terminal
+from tasks.build import Translation, Translator, load, make
+from tasks.couplet_search import FREE, Couplet
+from tasks.decoding import Request
+from tasks.evaluation import check_device
+from tasks.quiet import quiet
+from tasks.translate import FORMATS, Output, lines_of, windows
+
+SHOWN = {Tone.LEVEL: "平", Tone.OBLIQUE: "仄", Tone.BOTH: "通", Tone.UNKNOWN: "？"}
+SCRIPTS = ("auto", "simplified", "traditional")
+
+
+# What is asked
+
+
+def parse(line: str) -> Request:
+    """A line of the input. DuetError for a part that is neither fixed characters, nor words, nor what to avoid."""
+    text, *parts = (part.strip() for part in re.split(r"[|｜]", line.strip()))
+    fixed, words, avoid = "", [], ""
+    for part in filter(None, parts):
+        if part[0] in "+＋":
+            words += part[1:].split()
+        elif part[0] in "!！" and (not text or len(part) != len(text)):
+            avoid += part[1:]
+        else:
+            fixed = part.replace("－", FREE)
+    return Request(text, fixed, tuple(words), avoid)
+
+
+class Script:
+    """Between the script of a line and that of a model: characters that the model does not know are written the other way."""
+
+    def __init__(self, tokenizer: Characters, wanted: str):
+        opencc = cli.extra("opencc", "couplets")
+        self.simplify, self.complicate = opencc.OpenCC("t2s").convert, opencc.OpenCC("s2t").convert
+        self.known = lambda character: tokenizer.encode(character)[0] != UNK
+        self.wanted = wanted
+
+    def into(self, text: str) -> str:
+        return "".join(self._known_way(character) for character in text)
+
+    def _known_way(self, character: str) -> str:
+        ways = (character, self.simplify(character), self.complicate(character))
+        return next((way for way in ways if len(way) == 1 and self.known(way)), character)
+
+    def back(self, text: str, line: str) -> str:
+        """An answer in the script that is wanted: that of the line, with auto."""
+        traditional = self.wanted == "traditional" or (self.wanted == "auto" and self.simplify(line) != line)
+        found = self.complicate(text) if traditional else self.simplify(text) if self.wanted == "simplified" else text
+        return found if len(found) == len(text) else text
+
+
+# Answers
+
+
+class Answer(NamedTuple):
+    """text: as it is shown; plain: in the model's script. broken: rules that it breaks.
+
+    text is blank where no line meets what is asked; given_up says what cannot be met.
+    """
+
+    text: str
+    plain: str
+    tones: str
+    score: float
+    log_prob: float
+    broken: list[str]
+    given_up: list[str]
+
+
+class Poet(NamedTuple):
+    """What answers lines."""
+
+    model: Translator
+    decode: Couplet
+    config: DictConfig
+    tones: Tones
+    script: Script
+
+    def request(self, line: str) -> Request:
+        asked, into = parse(line), self.script.into
+        words, avoid = (*asked.words, *self.config.words), asked.avoid + self.config.avoid
+        return Request(into(asked.text), into(asked.fixed), tuple(map(into, words)), into(avoid))
+
+    def answers(self, lines: Sequence[str], first: int = 0) -> list[list[Answer]]:
+        """Of each line, the best first; none of a blank one. DuetError for a line that is longer than the model can take."""
+        requests = [self.request(line) for line in lines]
+        for number, request in enumerate(requests, first + 1):
+            if self.model.max_source is not None and len(request.text) > self.model.max_source:
+                raise DuetError(f"line {number} has {len(request.text)} characters, this model takes {self.model.max_source}")
+        options = {"decode": self.decode, "batch_size": self.config.batch_size, "first": first}
+        found = self.model.search([request.text for request in requests], requests=requests, **options)
+        return [
+            [self.answer(parse(line).text, request, hypothesis) for hypothesis in self.chosen(hypotheses)]
+            if request.text
+            else []
+            for line, request, hypotheses in zip(lines, requests, found)
+        ]
+
+    def chosen(self, hypotheses: Sequence[Translation]) -> list[Translation]:
+        """The best ones that differ enough, and where these are too few, the best of the others."""
+        picked: list[Translation] = []
+        for hypothesis in hypotheses:
+            if all(distance(hypothesis.text, other.text) >= self.config.different for other in picked):
+                picked.append(hypothesis)
+        others = [hypothesis for hypothesis in hypotheses if hypothesis not in picked]
+        return sorted([*picked, *others][: self.config.answers], key=lambda hypothesis: -hypothesis.score)
+
+    def answer(self, line: str, request: Request, hypothesis: Translation) -> Answer:
+        plain = hypothesis.text
+        shown = self.script.back(plain, line)
+        broken = broken_rules(request.text, plain, self.tones) if plain else []
+        numbers = (hypothesis.score, hypothesis.log_prob)
+        return Answer(shown, plain, tones_of(plain, self.tones), *numbers, broken, list(hypothesis.remarks))
+
+    def alternatives(self, line: str, answer: Answer, place: int, count: int) -> list[Answer]:
+        """The best answers that differ from this one at one place (from 1) only."""
+        request = self.request(line)
+        fixed = answer.plain[: place - 1] + FREE + answer.plain[place:]
+        decode = dataclasses.replace(self.decode, size=4 * count, n_best=count, groups=1)
+        asked = Request(request.text, fixed, avoid=request.avoid)
+        found = self.model.search([request.text], decode=decode, requests=[asked])[0]
+        return [self.answer(parse(line).text, request, hypothesis) for hypothesis in found]
+
+
+def distance(one: str, other: str) -> int:
+    """Places at which they differ."""
+    return sum(a != b for a, b in zip(one, other)) + abs(len(one) - len(other))
+
+
+def tones_of(line: str, tones: Tones) -> str:
+    """平, 仄, 通 (either) or ？ (unknown) for each character; marks stand for themselves."""
+    return "".join(character if is_mark(character) else SHOWN[tones(character)] for character in line)
+
+
+def broken_rules(upper: str, lower: str, tones: Tones) -> list[str]:
+    """The names of the rules that a pair breaks, by `tasks.couplets`."""
+    found = couplets.couplet_scores([upper], [lower], tones)
+    shares = ("length_match", "punctuation_match", "repetition_match", "tone_contrast", "end_tones", "turned_end_tones")
+    broken = [name.removesuffix("_match") for name in shares if found[name] not in (None, 100.0)]
+    return broken + (["copies"] if found["copied_lines"] else [])
+
+
+# What is written
+
+
+def as_text(poet: Poet, line: str, answers: Sequence[Answer]) -> str:
+    """Several lines: the upper line and its tones, then each answer and its tones."""
+    if not answers:
+        return ""
+    upper = parse(line).text
+    rows = [f"上联  {upper}", f"      {wide(upper, tones_of(poet.script.into(upper), poet.tones))}"]
+    if not answers[0].text:
+        return "\n".join([*rows, f"      no answer; cannot be met: {', '.join(answers[0].given_up)}"])
+    for number, answer in enumerate(answers, 1):
+        told = ["breaks " + ", ".join(answer.broken)] if answer.broken else ["keeps all rules"]
+        told += ["given up: " + ", ".join(answer.given_up)] if answer.given_up else []
+        rows += [
+            f"{number:>4}  {answer.text}  {answer.score:8.2f}  {'; '.join(told)}",
+            f"      {wide(answer.text, answer.tones)}",
+        ]
+    return "\n".join(rows)
+
+
+def wide(text: str, marks: str) -> str:
+    """The marks, each as wide on a terminal as what it stands under."""
+    return "".join(
+        " " * terminal.width(own) if is_mark(own) else mark if terminal.width(own) == 2 else "·"
+        for own, mark in zip(text, marks)
+    )
+
+
+def as_json(poet: Poet, number: int, line: str, answers: Sequence[Answer]) -> str:
+    request = parse(line)
+    told = [
+        {name: value for name, value in answer._asdict().items() if name != "plain"}
+        | {"score": round(answer.score, 5), "log_prob": round(answer.log_prob, 5)}
+        for answer in answers
+        if answer.text
+    ]
+    cannot = answers[0].given_up if answers and not told else []
+    tones = tones_of(poet.script.into(request.text), poet.tones)
+    record = {
+        "line": number,
+        "upper": request.text,
+        "tones": tones,
+        "asked": request._asdict(),
+        "answers": told,
+        "cannot": cannot,
+    }
+    return json.dumps(record, ensure_ascii=False)
+
+
+def answer_all(poet: Poet) -> None:
+    """From the input to the output."""
+    output, number = Output(poet.config.output, resume=False), 0
+    for window in windows(lines_of(poet.config), poet.config.batch_size):
+        found = poet.answers(window, first=number)
+        if poet.config.format == "json":
+            output.write(as_json(poet, number + i, line, answers) for i, (line, answers) in enumerate(zip(window, found), 1))
+        else:
+            output.write(as_text(poet, line, answers) for line, answers in zip(window, found))
+        number += len(window)
+    output.close()
+
+
+HELP = """an upper line is answered; behind bars stands what is asked: 白日依山尽|-河-海- or |+春风 or |!愁
+then :3 shows what else could stand at the third place of the first answer, :attention where the model looked; :quit ends"""
+
+
+def prompt(poet: Poet) -> None:
+    """Asks for lines until :quit, Ctrl-D or Ctrl-C."""
+    import readline  # noqa: F401  history and editing for `input`
+
+    print(HELP)
+    last: tuple[str, list[Answer]] | None = None
+    while True:
+        try:
+            text = input("> ").strip()
+        except (EOFError, KeyboardInterrupt):
+            print()
+            return
+        if text in (":quit", ":q"):
+            return
+        try:
+            if text.startswith(":"):
+                print(look(poet, text[1:], last))
+            elif text:
+                last = (text, poet.answers([text])[0])
+                print(as_text(poet, *last))
+        except DuetError as error:
+            print(f"error: {error}")
+
+
+def look(poet: Poet, command: str, last: tuple[str, list[Answer]] | None) -> str:
+    """What a command prints."""
+    if last is None or not last[1] or not last[1][0].text:
+        return HELP
+    line, (best, *_) = last
+    if command == "attention":
+        ids = poet.model.tgt_tokenizer.encode(best.plain)
+        return terminal.attention(poet.model, poet.request(line).text, [*ids, EOS])
+    if command.isdecimal() and 1 <= int(command) <= len(best.plain):
+        return as_text(poet, line, poet.alternatives(line, best, int(command), poet.config.answers))
+    return HELP
+
+
+# The command
+
+
+def check(config: DictConfig) -> None:
+    values.check(config, needed=("decode",))
+    check_device(config.device)
+    for name, choices in (("format", FORMATS), ("script", SCRIPTS)):
+        if config[name] not in choices:
+            raise DuetError(f"{name} is {config[name]!r}: choose {', '.join(choices)}")
+
+
+def poet_of(words: Sequence[str]) -> Poet:
+    """Loads what the words name. Raises DuetError for what a user can mend."""
+    model = load(*cli.values_of("ckpt", words), way=cli.value_of("ensemble", words, "linear"))
+    if not isinstance(model.tgt_tokenizer, Characters):
+        raise DuetError("couplets are answered character by character: this model has been trained with another tokenizer")
+    config = cli.compose("couplet", words)
+    check(config)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    model.model.to(config.device)
+    decode = make(OmegaConf.to_container(config.decode, resolve=True))
+    if not isinstance(decode, Couplet):
+        raise DuetError("tasks.couplet needs decode=couplet; tasks.translate searches without the rules")
+    return Poet(model, decode, config, Tones(decode.tone_system), Script(model.tgt_tokenizer, config.script))
+
+
+def main() -> None:
+    quiet()
+    words = cli.readable(sys.argv[1:])
+    if cli.wants_help(words):
+        print(__doc__.strip() + "\n\n" + (cli.CONF / "couplet.yaml").read_text(encoding="utf-8"))
+        return
+    cli.check_choices(words)
+    poet = poet_of(words)
+    try:
+        if poet.config.input is None and sys.stdin.isatty():
+            prompt(poet)
+        else:
+            answer_all(poet)
+        sys.stdout.flush()
+    except BrokenPipeError:  # … | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main, "couplet"))

@@ -1,0 +1,177 @@
+"""python -m tasks.couplet: what is read, what is written, and mistakes in one line."""
+
+import io
+import json
+import sys
+
+import pytest
+import torch
+
+from data.tokenizer import Characters
+from data.tones import Tones
+from tasks import couplet, load
+from tasks.couplet import broken_rules, distance, parse, tones_of, wide
+from tasks.couplet_search import Couplet
+from tasks.decoding import Request
+
+PAIRS = [
+    ("春风吹柳绿", "秋月照花红"), ("山高云自起", "海阔月常明"), ("白日依山尽", "黄河入海流"), ("春风，秋月", "白雪，红梅"),
+    ("青山依旧在", "绿水自长流"), ("云开天地远", "雨过水山新"), ("日月光天德", "山河壮帝居"), ("花开春不老", "月照夜常明"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line, wanted",
+    [
+        ("白日依山尽", Request("白日依山尽")),
+        ("  白日 ", Request("白日")),
+        ("白日依山尽|--河-海", Request("白日依山尽", fixed="--河-海")),
+        ("白日依山尽｜－河－海－", Request("白日依山尽", fixed="-河-海-")),
+        ("白日|+春风 月|+花", Request("白日", words=("春风", "月", "花"))),
+        ("白日依山尽|!愁苦|-----", Request("白日依山尽", fixed="-----", avoid="愁苦")),
+        ("白日|", Request("白日")),
+        ("", Request("")),
+        ("|--", Request("", fixed="--")),
+    ],
+)
+def test_what_a_line_asks(line, wanted):
+    assert parse(line) == wanted
+
+
+@pytest.mark.parametrize(
+    "upper, lower, broken",
+    [
+        ("白日依山尽", "黄河入海流", []),
+        ("白日依山尽", "黄河入海", ["length", "repetition", "end_tones"]),
+        ("白日依山尽", "黄河入海水", ["end_tones"]),
+        ("白日依山尽", "黄水入海流", ["tone_contrast"]),
+        ("白日依山尽", "黄河入山流", ["tone_contrast", "copies"]),
+        ("白日依山尽", "黄河黄海流", ["repetition"]),
+        ("春风，秋月", "白雪红，梅", ["punctuation"]),
+        ("黄河入海流", "白日依山尽", []),
+    ],
+)
+def test_rules_that_a_pair_breaks(upper, lower, broken):
+    assert broken_rules(upper, lower, Tones()) == broken
+
+
+def test_tones_stand_under_their_characters():
+    assert tones_of("白日，看A", Tones()) == "仄仄，通？"
+    assert wide("白日，看A", "仄仄，通？") == "仄仄  通·"
+    assert distance("春风", "春月来") == 2
+
+
+@pytest.fixture(scope="module")
+def ckpt(tmp_path_factory):
+    """A model of a few characters, without training."""
+    from omegaconf import OmegaConf
+
+    from tasks import cli
+    from tasks.build import build_model
+
+    plain = OmegaConf.to_container(
+        cli.compose(
+            "train", ["data=couplets", "tokenizer=characters", "model.layers=1", "model.channels=16", "model.heads=2", "name=x"]
+        ),
+        resolve=True,
+    )
+    tokenizer = Characters.train(line for pair in PAIRS for line in pair)
+    torch.manual_seed(3)
+    model = build_model(plain, tokenizer, tokenizer)
+    kept = {part: plain[part] for part in ("data", "decode", "metrics", "model", "name", "seed")}
+    path = tmp_path_factory.mktemp("couplet") / "a.ckpt"
+    content = {
+        "state_dict": {f"model.{name}": value for name, value in model.state_dict().items()},
+        "duet": {"format": 1, "config": kept, "source": tokenizer.state(), "target": None},
+    }
+    torch.save(content, path)
+    return path
+
+
+def ask(shell, monkeypatch, ckpt, text, *words):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    return shell.run(couplet, "couplet", [f"ckpt={ckpt}", *words])
+
+
+def test_answers_are_printed_with_their_tones(shell, monkeypatch, ckpt):
+    done = ask(shell, monkeypatch, ckpt, "白日依山尽\n\n山高云自起|-月---\n", "answers=3")
+    assert done.code == 0, done.err
+    first, blank, second = done.out.partition("\n\n")
+    assert first.splitlines()[:2] == ["上联  白日依山尽", "      仄仄平平仄"]
+    assert len(first.splitlines()) == 2 + 3 * 2 and "keeps all rules" in first
+    assert all(row.split()[1][1] == "月" for row in second.splitlines()[2::2])
+
+
+def test_json_tells_all_and_what_cannot_be(shell, monkeypatch, ckpt):
+    text = "白日依山尽|+春风\n白日依山尽|--河-海-\n白日依山尽|+春风吹柳绿花\n\n春風吹柳綠\n"
+    done = ask(shell, monkeypatch, ckpt, text, "format=json", "answers=2", "avoid=花")
+    assert done.code == 0, done.err
+    records = [json.loads(line) for line in done.out.splitlines()]
+    assert [record["line"] for record in records] == [1, 2, 3, 4, 5]
+    assert all("春风" in answer["text"] and "花" not in answer["text"] for answer in records[0]["answers"])
+    assert records[1]["answers"] == [] and records[1]["cannot"] == ["fixed characters (6 places for a line of 5)"]
+    assert all(answer["given_up"] == ["avoid 花", "word 春风吹柳绿花"][1:] for answer in records[2]["answers"])
+    assert records[3]["answers"] == records[3]["cannot"] == []
+    assert records[4]["upper"] == "春風吹柳綠" and records[4]["tones"] == "平平通仄仄"  # 吹 has both
+    answer = records[0]["answers"][0]
+    assert answer["log_prob"] >= answer["score"] and len(answer["tones"]) == 5
+
+
+def test_traditional_lines_have_traditional_answers(shell, monkeypatch, ckpt):
+    alphabet = load(ckpt).tgt_tokenizer
+    one = couplet.Script(alphabet, "auto")
+    assert (
+        one.into("春風吹柳綠") == "春风吹柳绿"
+        and one.back("秋月云", "春風") == "秋月雲"
+        and one.back("秋月云", "春风") == "秋月云"
+    )
+    assert couplet.Script(alphabet, "traditional").back("云", "春风") == "雲"
+    assert couplet.Script(alphabet, "simplified").back("雲", "春風") == "云"
+    done = ask(shell, monkeypatch, ckpt, "春風吹柳綠|--紅--\n", "format=json")
+    assert all(answer["text"][2] == "紅" for answer in json.loads(done.out)["answers"])
+
+
+def test_answers_differ_and_alternatives_differ_at_one_place(ckpt, monkeypatch, shell):
+    poet = couplet.poet_of([f"ckpt={ckpt}", "different=3", "answers=4"])
+    answers = poet.answers(["白日依山尽"])[0]
+    assert len(answers) == 4 and [a.score for a in answers] == sorted((a.score for a in answers), reverse=True)
+    others = poet.alternatives("白日依山尽", answers[0], 3, 5)
+    assert len({o.text for o in others}) == 5 and all(distance(o.text, answers[0].text) <= 1 for o in others)
+    assert others[0].text == answers[0].text or others[0].score >= answers[0].score
+
+
+@pytest.mark.parametrize(
+    "words, part",
+    [
+        (["format=xml"], "format is 'xml'"),
+        (["script=both"], "script is 'both'"),
+        (["answers=0"], "answers must be"),
+        (["decode=beam"], "decode=couplet"),
+        (["decode.tones=loud"], "decode.tones"),
+        (["decode.give_up=[length]"], "decode.give_up"),
+        (["frob=1"], "frob"),
+        (["words=春"], "words must be"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(shell, monkeypatch, ckpt, words, part):
+    done = ask(shell, monkeypatch, ckpt, "白日\n", *words)
+    assert done.code == 2 and done.out == ""
+    assert done.err.count("\n") == 1 and part in done.err, done.err
+
+
+def test_a_prompt_answers_and_looks(ckpt, monkeypatch, capsys):
+    poet = couplet.poet_of([f"ckpt={ckpt}", "answers=2"])
+    lines = iter(["白日依山尽", ":3", ":attention", ":9", "白日|---", ":quit"])
+    monkeypatch.setattr("builtins.input", lambda _: next(lines))
+    couplet.prompt(poet)
+    out = capsys.readouterr().out
+    assert out.count("上联") == 3 and "cannot be met" in out and out.count(couplet.HELP) == 2 and any(c in out for c in "░▒▓█")
+
+
+def test_the_search_needs_characters_and_texts(ckpt):
+    model = load(ckpt)
+    batch = model.batch([(model.src_tokenizer.encode("白日"), [])], [0])
+    from data.errors import DuetError
+
+    with pytest.raises(DuetError, match="tokenizer=characters"):
+        Couplet()(model.model, batch.src, batch.src_mask, batch.index)
