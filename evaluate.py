@@ -56,7 +56,8 @@ def couplet_lines(result: dict) -> list[str]:
     lines = ["", f"{'couplets':<18}" + "".join(f"{name:>12}" for name in systems)]
     for figure in systems["answers"]:
         cells = [column[figure] for column in systems.values()]
-        lines.append(f"{figure:<18}" + "".join(f"{'–' if x is None else f'{x:.2f}' if isinstance(x, float) else x:>12}" for x in cells))
+        shown = ["–" if cell is None else f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells]
+        lines.append(f"{figure:<18}" + "".join(f"{cell:>12}" for cell in shown))
     given_up = ", ".join(f"{name} in {count} lines" for name, count in result["given_up"].items()) or "nothing"
     return [*lines, f"{'perplexity':<18}{result['couplet']['perplexity']:>12.2f}   of the references", f"given up: {given_up}"]
 

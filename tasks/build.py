@@ -191,7 +191,8 @@ class Translator:
 
         first: the place of the first line in its file, on which random draws depend. limit: tokens of a source, at which it
         is cut (None: what the model has positions for). prefixes: what each line's translation
-        begins with ("" where it is free). requests: what is asked of each (None: its text alone). A line that no hypothesis was found for (rules may forbid all) has a blank one.
+        begins with ("" where it is free). requests: what is asked of each (None: its text alone).
+        A line that no hypothesis was found for (rules may forbid all) has a blank one.
         """
         decode, found = decode or Greedy(), [[BLANK] for _ in lines]
         longest = least([limit, self.max_source])

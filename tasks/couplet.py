@@ -1,4 +1,4 @@
-"""Answers upper lines of couplets: python -m tasks.couplet ckpt=PATH [overrides] < in > out. conf/couplet.yaml lists all options.
+"""Answers upper lines of couplets: python -m tasks.couplet ckpt=PATH [overrides] < in > out. conf/couplet.yaml lists options.
 
 Each line is an upper line (上联), and what is asked of its answer (下联), behind bars and in any order:
 

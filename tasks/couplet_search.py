@@ -223,7 +223,7 @@ class Job:
 
 
 class Asked(NamedTuple):
-    """What an attempt asks of every answer, beside its length and the fixed characters. rules: of RULES, those that are hard."""
+    """What an attempt asks of every answer, beside its length and the fixed characters. rules: those of RULES that are hard."""
 
     rules: frozenset[str]
     avoid: bool = True

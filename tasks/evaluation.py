@@ -199,7 +199,7 @@ def couplet_figures(subject: Subject, hypotheses: Sequence[str]) -> dict:
 
 
 class Produced(NamedTuple):
-    """hypotheses: in the file's order. seconds: that it took. tokens: that were produced. given_up: rule -> lines without it."""
+    """hypotheses: in the file's order. seconds: that it took. tokens: that were produced. given_up: rule -> lines."""
 
     hypotheses: list[str]
     seconds: float

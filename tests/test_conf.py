@@ -44,7 +44,8 @@ def part_of(group, name):
     return part
 
 
-PLAIN = ("train.yaml", "evaluate.yaml", "compare.yaml", "translate.yaml", "couplet.yaml", "prepare_couplets.yaml", "alignment/default.yaml")
+COMMANDS = ("train", "evaluate", "compare", "translate", "couplet", "prepare_couplets")
+PLAIN = (*(f"{command}.yaml" for command in COMMANDS), "alignment/default.yaml")
 
 
 def test_no_file_is_forgotten():

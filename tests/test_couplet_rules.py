@@ -273,9 +273,15 @@ def test_rules_that_are_off_are_off():
 
 @pytest.mark.parametrize(
     "options, part",
-    [({"tones": "loud"}, "decode.tones"), ({"tone_system": "x"}, "decode.tone_system"), ({"give_up": ["length"]}, "decode.give_up"),
-     ({"give_up": ["copy", "copy"]}, "decode.give_up"), ({"placements": 0}, "decode.placements"), ({"tone_weight": -1}, "decode.tone_weight")],
-)  # fmt: skip
+    [
+        ({"tones": "loud"}, "decode.tones"),
+        ({"tone_system": "x"}, "decode.tone_system"),
+        ({"give_up": ["length"]}, "decode.give_up"),
+        ({"give_up": ["copy", "copy"]}, "decode.give_up"),
+        ({"placements": 0}, "decode.placements"),
+        ({"tone_weight": -1}, "decode.tone_weight"),
+    ],
+)
 def test_an_option_that_cannot_be_is_told(options, part):
     with pytest.raises(ValueError, match=part):
         Couplet(**options)
