@@ -22,6 +22,7 @@ from tasks import values
 from tasks.decoding import Decode, Greedy, Request
 from tasks.forcing import Schedule
 from tasks.metrics import bleu_for
+from tasks.parallel import side_by_side
 from tasks.seq2seq import Seq2SeqTask
 
 # What a checkpoint may name, by the part of its config. Loading one must not run what a stranger wrote into it.
@@ -165,6 +166,10 @@ class Translator:
         self.model, self.src_tokenizer, self.tgt_tokenizer, self.config = model, src_tokenizer, tgt_tokenizer, config
 
     @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @property
     def max_source(self) -> int | None:
         """Tokens of a source, EOS not counted, for which the model has positions; None: no limit."""
         return None if self.model.max_source is None else self.model.max_source - 1
@@ -198,7 +203,8 @@ class Translator:
         longest = least([limit, self.max_source])
         rows = [self.src_tokenizer.encode(line)[:longest] if line.strip() else [] for line in lines]
         order = sorted((i for i, row in enumerate(rows) if row), key=lambda i: -len(rows[i]))
-        for places in (order[i : i + batch_size] for i in range(0, len(order), batch_size)):
+
+        def work(places: list[int]) -> list[list[Translation]]:
             batch = self.batch([(rows[i], []) for i in places], [first + i for i in places])
             begin = None
             if prefixes is not None:
@@ -207,9 +213,12 @@ class Translator:
             asked = [requests[i] if requests else Request(lines[i]) for i in places]
             given = {"begin": begin, "tokenizer": self.tgt_tokenizer, "requests": asked}
             best = decode(self.model, batch.src, batch.src_mask, batch.index, **given)
-            for row, place in enumerate(places):
-                nothing = BLANK._replace(remarks=best.remarks[row] if best.remarks else ())
-                found[place] = self._hypotheses(best, row, decode, asked[row]) or [nothing]
+            return [self._hypotheses(best, row, decode, asked[row]) for row in range(len(places))]
+
+        batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+        for places, some in zip(batches, side_by_side(work, batches, self.device)):
+            for place, hypotheses in zip(places, some):
+                found[place] = hypotheses
         return found
 
     def score(self, sources: Sequence[str], targets: Sequence[str], *, batch_size: int = 64) -> list[Translation]:
@@ -240,11 +249,10 @@ class Translator:
 
     def batch(self, rows: list[tuple[list[int], list[int]]], places: Sequence[int]) -> Batch:
         """Of (source ids, target ids), both without EOS, on the model's device."""
-        device = next(self.model.parameters()).device
-        return Batch(*(part.to(device) for part in collate(rows, places)))
+        return Batch(*(part.to(self.device) for part in collate(rows, places)))
 
     def _hypotheses(self, found: Hypotheses, row: int, decode: Decode, request: Request) -> list[Translation]:
-        """Those of one sentence of a batch."""
+        """Those of one sentence of a batch; the blank one where there is none."""
         result, remarks = [], found.remarks[row] if found.remarks else ()
         for place, worth in enumerate(found.scores[row].tolist()):
             if worth > -math.inf:
@@ -253,7 +261,7 @@ class Translator:
                 values = found.token_log_probs[row, place, : len(ids)].tolist()
                 text, pieces = decode.text(ids, self.tgt_tokenizer, request), self.tgt_tokenizer.pieces(ids)
                 result.append(Translation(text, worth, float(found.log_probs[row, place]), ids, pieces, values, remarks))
-        return result
+        return result or [BLANK._replace(remarks=remarks)]
 
 
 def load(*paths: str | Path, way: str = "linear") -> Translator:

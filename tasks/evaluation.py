@@ -25,8 +25,9 @@ from tasks.cli import CONF, write_json, write_text
 from tasks.couplets import baselines, couplet_scores
 from tasks.decoding import Decode
 from tasks.metrics import quick_scores, scores
+from tasks.parallel import side_by_side
 from tasks.samples import Look, attention_shapes
-from tasks.seq2seq import translate_batch
+from tasks.seq2seq import Translated, translate_batch
 
 
 class Subject(NamedTuple):
@@ -210,9 +211,12 @@ class Produced(NamedTuple):
 def translate_split(model: Translator, data: PairData, split: str, decode: Decode, batch_size: int, device: str) -> Produced:
     model.model.to(device)
     found, produced, given_up, began = {}, 0, Counter(), time.perf_counter()
-    for batch in data.loader(split, batch_size=batch_size):
+
+    def work(batch: Batch) -> tuple[Batch, Translated]:
         moved = Batch(*(part.to(device) for part in batch))
-        some = translate_batch(model.model, decode, moved, model.tgt_tokenizer, data.sources(split))
+        return batch, translate_batch(model.model, decode, moved, model.tgt_tokenizer, data.sources(split))
+
+    for batch, some in side_by_side(work, data.loader(split, batch_size=batch_size), device):
         found |= dict(zip(batch.index.tolist(), some.lines))
         produced += some.tokens
         given_up.update(remark for remarks in some.remarks for remark in remarks)
