@@ -104,7 +104,7 @@ def beam(
 
     groups G > 1: the places are shared out to G beams, one after the other at each step. To choose its tokens, a beam takes
     `diversity` off those that the beams before it have just chosen, each time that they were (Vijayakumar et al. 2016, with
-    Hamming distance); hypotheses are ranked without that. max_len, source as in `sample`.
+    Hamming distance); hypotheses are ranked without that, and what several beams find counts once. max_len, source as in `sample`.
     """
     if size < 1:
         raise ValueError(f"beam size must be at least 1, not {size}")
@@ -325,7 +325,7 @@ class _Found:
     """The hypotheses that have ended: K places for each of B sentences."""
 
     def __init__(self, sentences: int, places: int, length: int, pad: int, device: torch.device):
-        self.places = places
+        self.places, self.pad = places, pad
         self.tokens = torch.full((sentences, places, length), pad, dtype=torch.long, device=device)
         self.token_log_probs = torch.zeros(sentences, places, length, device=device)
         self.scores = torch.full((sentences, places), -math.inf, device=device)
@@ -347,12 +347,17 @@ class _Found:
 
     @classmethod
     def joined(cls, parts: "Sequence[_Found]") -> "_Found":
-        """All places of several."""
+        """All places of several; what more than one of them has found counts once."""
         if len(parts) == 1:
             return parts[0]
         whole = cls.__new__(cls)
         for name in ("tokens", "token_log_probs", "scores"):
             setattr(whole, name, torch.cat([getattr(part, name) for part in parts], dim=1))
+        same = (whole.tokens.unsqueeze(1) == whole.tokens.unsqueeze(2)).all(dim=3)  # (B, K, K)
+        again = same.tril(diagonal=-1).any(dim=2)
+        whole.scores = whole.scores.masked_fill(again, -math.inf)
+        whole.tokens = whole.tokens.masked_fill(again.unsqueeze(2), parts[0].pad)
+        whole.token_log_probs = whole.token_log_probs.masked_fill(again.unsqueeze(2), 0.0)
         return whole
 
     def ranked(self, count: int | None = None) -> Hypotheses:

@@ -236,14 +236,15 @@ def test_diverse_beams():
     src = torch.tensor([[4, EOS]])
     options = dict(max_len=limits(1), length_penalty=0.0, **IDS)
     same = beam(model, src, src > 0, size=3, groups=3, diversity=0.0, **options)
-    assert rows_of(same) == [[4, EOS]] * 3, "beams that do not see each other find the same"
+    assert rows_of(same) == [[4, EOS], [], []], "beams that do not see each other find the same, which counts once"
     other = beam(model, src, src > 0, size=3, groups=3, diversity=1.5, **options)
     # the second beam: 0 − 1.5 against −1 takes 5; the third: −1.5, −2.5 and −2 takes 4 again
-    assert sorted(rows_of(other)) == [[4, EOS], [4, EOS], [5, EOS]]
+    assert sorted(rows_of(other)) == [[], [4, EOS], [5, EOS]]
     far = beam(model, src, src > 0, size=3, groups=3, diversity=2.5, **options)
     # the third: −2.5, −3.5, and EOS at −2
     assert sorted(rows_of(far)) == [[EOS], [4, EOS], [5, EOS]]
-    assert far.scores[0, 0] == pytest.approx(same.scores[0, 0].item()), "the penalty is none of the score"
+    again = rows_of(far).index([4, EOS])
+    assert far.scores[0, again] == pytest.approx(same.scores[0, 0].item()), "the penalty is none of the score"
 
 
 @every_model
@@ -273,14 +274,13 @@ def ngrams(row, n):
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_no_ngram_twice(n):
-    model = Table(sharpness=0.3)
-    with torch.no_grad():
-        model.table[..., EOS] -= 3
+    model, long = Table(sharpness=0.3), min_length(30, EOS)
     src = torch.tensor([[4, EOS], [5, EOS]])
     for search in (sample, beam):
-        free = search(model, src, src > 0, max_len=limits(20, 20), **IDS)
-        assert any(len(set(ngrams(row, n))) < len(ngrams(row, n)) for row in lines(free))
-        found = search(model, src, src > 0, max_len=limits(20, 20), constraints=[no_repeat_ngram(n)], **IDS)
+        free = search(model, src, src > 0, max_len=limits(40, 40), constraints=[long], **IDS)
+        assert all(len(set(ngrams(row, n))) < len(ngrams(row, n)) for row in lines(free) if row)
+        found = search(model, src, src > 0, max_len=limits(40, 40), constraints=[no_repeat_ngram(n), long], **IDS)
+        assert any(lines(found))
         for row in lines(found):
             assert len(set(ngrams(row, n))) == len(ngrams(row, n))
 
@@ -432,3 +432,16 @@ def test_a_beam_of_none_is_refused():
     src = torch.tensor([[4, EOS]])
     with pytest.raises(ValueError, match="beam size must be at least 1, not 0"):
         beam(Table(), src, src > 0, max_len=limits(3), size=0, **IDS)
+
+
+def test_no_hypothesis_comes_twice_out_of_diverse_beams():
+    """Without a penalty the beams all find the same."""
+    model = make("pre")
+    src, mask = sources([7, 3, 1, 5])
+    options = dict(max_len=limits(9, 6, 3, 0), length_penalty=1.0, **IDS)
+    found = beam(model, src, mask, size=6, groups=3, diversity=0.0, **options)
+    alone = beam(model, src, mask, size=2, **options)
+    for row in range(4):
+        lines = [tuple(line) for line, score in zip(found.tokens[row].tolist(), found.scores[row]) if score > -torch.inf]
+        assert len(lines) == len({*lines}) == int((alone.scores[row] > -torch.inf).sum())
+        assert (found.tokens[row, len(lines) :] == IDS["pad"]).all() and (found.log_probs[row, len(lines) :] == -torch.inf).all()
