@@ -33,6 +33,12 @@ class Seq2Seq(nn.Module):
     max_source: int | None = None
     max_target: int | None = None
     can_feed_itself: bool = False
+    output: Tensor
+
+    @property
+    def width(self) -> int:
+        """C, the channels of a hidden state: the last matrix `output` is (V, C)."""
+        return self.output.size(1)
 
     def forward(
         self, src: Tensor, src_mask: Tensor, tgt: Tensor, *, need_weights: bool = False, teacher_forcing: float = 1.0

@@ -28,18 +28,20 @@ class Ensemble(Seq2Seq):
         self.members, self.way = nn.ModuleList(members), way
         self.max_source = least(member.max_source for member in members)
         self.max_target = least(member.max_target for member in members)
-        self.widths: list[int] | None = None  # of the members' hidden states, known after `forward`
 
     def forward(
         self, src: Tensor, src_mask: Tensor, tgt: Tensor, *, need_weights: bool = False, teacher_forcing: float = 1.0
     ) -> Output:
         outputs = [member(src, src_mask, tgt, need_weights=need_weights) for member in self.members]
-        self.widths = [output.hidden.size(-1) for output in outputs]
         return Output(torch.cat([output.hidden for output in outputs], dim=-1), together([o.attention for o in outputs]))
+
+    @property
+    def width(self) -> int:
+        return sum(member.width for member in self.members)
 
     def project(self, hidden: Tensor) -> Tensor:
         """Log-probabilities (…, V): logits as good as any."""
-        parts = hidden.split(self.widths, dim=-1)
+        parts = hidden.split([member.width for member in self.members], dim=-1)
         return self.mixed([member.project(part) for member, part in zip(self.members, parts)])
 
     def encode(self, src: Tensor, src_mask: Tensor, *, need_weights: bool = False) -> State:

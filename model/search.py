@@ -104,7 +104,8 @@ def beam(
 
     groups G > 1: the places are shared out to G beams, one after the other at each step. To choose its tokens, a beam takes
     `diversity` off those that the beams before it have just chosen, each time that they were (Vijayakumar et al. 2016, with
-    Hamming distance); hypotheses are ranked without that, and what several beams find counts once. max_len, source as in `sample`.
+    Hamming distance); hypotheses are ranked without that, and what several beams find counts once. max_len and source are as
+    in `sample`.
     """
     if size < 1:
         raise ValueError(f"beam size must be at least 1, not {size}")

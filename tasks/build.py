@@ -15,6 +15,7 @@ from data.batching import Batch, collate
 from data.errors import DuetError
 from data.module import PairData
 from data.tokenizer import EOS, PAD, Tokenizer, restore
+from data.tones import Tones
 from model.base import Seq2Seq
 from model.ensemble import Ensemble, least
 from model.search import Hypotheses, score
@@ -91,6 +92,8 @@ def build(config: DictConfig) -> tuple[Seq2SeqTask, PairData]:
     """
     plain = OmegaConf.to_container(config, resolve=True)
     bleu_for([], **plain["metrics"]["bleu"])  # a wrong choice is told now, not at the first validation
+    if system := plain["metrics"].get("couplet"):
+        Tones(system)  # likewise
     nothing = torch.optim.SGD([torch.zeros(1)], lr=1.0)
     make(plain["scheduler"] | {"_partial_": False}, optimizer=nothing)  # likewise
     teacher_forcing = make_teacher_forcing(plain["task"].pop("teacher_forcing"), plain["model"])
@@ -98,6 +101,8 @@ def build(config: DictConfig) -> tuple[Seq2SeqTask, PairData]:
     data = build_data(plain)
     data.prepare_data()
     data.setup("fit")
+    decode.check(data.tgt_tokenizer)
+    valid_decode.check(data.tgt_tokenizer)
     model = build_model(plain, data.src_tokenizer, data.tgt_tokenizer)
     respect_limits(data, model)
     data.check_training()

@@ -75,18 +75,26 @@ class Couplet(Beam):
         requests: Sequence[Request] | None = None,
     ) -> Hypotheses:
         """As every `Decode`; the texts of the upper lines are needed, since unknown characters are one id to the model."""
-        if not isinstance(tokenizer, Characters) or requests is None:
-            raise DuetError("decode=couplet answers character by character: it needs a model with tokenizer=characters")
+        self.check(tokenizer)
         if begin is not None:
             raise DuetError("decode=couplet takes fixed characters instead of what a line begins with")
-        tables = self._tables.setdefault(
-            id(tokenizer), Tables(tokenizer, self.tone_system, self.particles, self.tones != "off")
-        )
+        tables = self.tables_of(tokenizer)
         sizes = [int(size) - 1 for size in src_mask.sum(dim=1)]
         if model.max_target is not None and max(sizes) >= model.max_target:
             raise DuetError(f"an upper line has {max(sizes)} characters, and the model answers {model.max_target - 1} at most")
         jobs = [Job(tables, request, size) for request, size in zip(requests, sizes)]
         return Session(self, tables, jobs, model, src, src_mask).run()
+
+    def check(self, tokenizer: Tokenizer) -> None:
+        if not isinstance(tokenizer, Characters):
+            raise DuetError("decode=couplet answers character by character: it needs a model with tokenizer=characters")
+        self.tables_of(tokenizer)
+
+    def tables_of(self, tokenizer: Characters) -> "Tables":
+        """Made once."""
+        if id(tokenizer) not in self._tables:
+            self._tables[id(tokenizer)] = Tables(tokenizer, self.tone_system, self.particles, self.tones != "off")
+        return self._tables[id(tokenizer)]
 
     def rules(self) -> list[Constraint]:
         return self.further_rules()  # the unknown token has its own

@@ -74,6 +74,9 @@ class Decode:
             rules.append(constraints.min_length(self.min_len, EOS))  # the last: it must see what is left
         return rules
 
+    def check(self, tokenizer: Tokenizer) -> None:
+        """Raises DuetError for a tokenizer (of the target) that this search cannot work with: told before the work."""
+
     def limits(self, model: Seq2Seq, src_mask: Tensor) -> Tensor:
         """(B,), for each sentence on its own: its neighbours in the batch do not matter."""
         source = (src_mask.sum(dim=1) - 1).double()

@@ -92,6 +92,7 @@ def prepare(config: DictConfig, ckpts: Sequence[str | Path], model: Translator) 
     """Reads what is to be scored. config has passed `check`. Raises DuetError for options and files that do not fit."""
     split, data = make_split(config, model)
     decode = make(OmegaConf.to_container(config.decode, resolve=True))
+    decode.check(model.tgt_tokenizer)
     texts = (data.sources(split), data.references(split))
     return Subject(tuple(map(Path, ckpts)), model, config, data, split, *texts, decode)
 

@@ -241,7 +241,9 @@ def job_of(words: Sequence[str]) -> Job:
     model.model.to(config.device)
     limits = [config.max_length or model.config["data"].get("max_length", 256), model.max_source]
     limit = min(limit for limit in limits if limit is not None)
-    return Job(model, make(OmegaConf.to_container(config.decode, resolve=True)), config, limit)
+    decode = make(OmegaConf.to_container(config.decode, resolve=True))
+    decode.check(model.tgt_tokenizer)
+    return Job(model, decode, config, limit)
 
 
 def main() -> None:

@@ -444,4 +444,5 @@ def test_no_hypothesis_comes_twice_out_of_diverse_beams():
     for row in range(4):
         lines = [tuple(line) for line, score in zip(found.tokens[row].tolist(), found.scores[row]) if score > -torch.inf]
         assert len(lines) == len({*lines}) == int((alone.scores[row] > -torch.inf).sum())
-        assert (found.tokens[row, len(lines) :] == IDS["pad"]).all() and (found.log_probs[row, len(lines) :] == -torch.inf).all()
+        assert (found.tokens[row, len(lines) :] == IDS["pad"]).all()
+        assert (found.log_probs[row, len(lines) :] == -torch.inf).all()

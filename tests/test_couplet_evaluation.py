@@ -1,0 +1,81 @@
+"""Training on couplets and telling how the rules are kept, from the files to metrics.json."""
+
+import json
+
+import pytest
+
+from tests.runs import TINY
+
+PAIRS = [
+    ("春风吹柳绿", "秋月照花红"), ("山高云自起", "海阔月常明"), ("白日依山尽", "黄河入海流"), ("春风，秋月", "白雪，红梅"),
+    ("青山依旧在", "绿水自长流"), ("云开天地远", "雨过水山新"), ("日月光天德", "山河壮帝居"), ("花开春不老", "月照夜常明"),
+]  # fmt: skip
+WORDS = [word for word in TINY if not word.startswith(("data", "decode", "tokenizer"))]
+FIGURES = ("length_match", "punctuation_match", "repetition_match")
+
+
+def write(folder, pairs, *names):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        text = "upper\tlower\n" + "".join(f"{upper}\t{lower}\n" for upper, lower in pairs)
+        (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    write(tmp_path / "corpus", PAIRS, "train", "valid", "test")
+    return tmp_path / "corpus"
+
+
+def train(shell, corpus, *words):
+    return shell.train("experiment=couplet_classical", "trainer.max_steps=10", *words, data=corpus, tiny=WORDS)
+
+
+def test_how_the_rules_are_kept_is_told_beside_references_copies_and_random_lines(shell, corpus):
+    assert train(shell, corpus, "test=false").code == 0
+    done = shell.evaluate("ckpt=runs/latest/checkpoints/best.ckpt", "out=out")
+    assert done.code == 0, done.err
+    figures = json.loads((shell.folder / "out/metrics.json").read_text())
+    found = figures["couplet"]
+    assert figures["given_up"] == {} and found["tones"] == "pingshui" and found["perplexity"] > 1
+    assert all(found["answers"][name] == 100 for name in FIGURES) and found["answers"]["copied_lines"] == 0
+    assert found["reference"]["bleu"] == pytest.approx(100) and found["copy"]["copied_lines"] == len(PAIRS)
+    assert found["random"]["length_match"] == 100
+    for title in ("answers", "reference", "copy", "random", "tone_contrast", "perplexity", "given up: nothing"):
+        assert title in done.out
+
+
+def test_what_was_given_up_is_counted(shell, corpus):
+    """In an alphabet of three characters some lines cannot avoid those of the upper line."""
+    write(corpus, [("春风春月", "春月春风"), ("风月", "月春")], "train", "valid", "test")
+    assert train(shell, corpus, "test=false").code == 0
+    done = shell.evaluate("ckpt=runs/latest/checkpoints/best.ckpt", "out=out")
+    figures = json.loads((shell.folder / "out/metrics.json").read_text())
+    assert figures["given_up"] == {"copy": 1} or figures["given_up"] == {"copy": 2}, figures["given_up"]
+    assert "given up: copy in" in done.out
+
+
+def test_several_training_files_are_one_corpus(shell, tmp_path):
+    write(tmp_path / "both/a", PAIRS[:5], "train", "valid", "test")
+    write(tmp_path / "both/b", PAIRS[5:], "train")
+    files = ["data.train_file=[a/train,b/train]", "data.valid_file=a/valid", "data.test_file=a/test"]
+    done = train(shell, tmp_path / "both", *files)
+    assert done.code == 0, done.err
+    assert "training pairs of a/train and b/train" in done.out and "read" in done.out
+    assert next(line.split()[-1] for line in done.out.splitlines() if line.strip().startswith("kept")) == str(len(PAIRS))
+
+
+@pytest.mark.parametrize(
+    "words, part",
+    [
+        (["tokenizer=sentencepiece", "tokenizer.vocab_size=40"], "tokenizer=characters"),
+        (["metrics.couplet=cantonese"], "tones are 'cantonese'"),
+        (["decode.tone_system=cantonese"], "decode.tone_system"),
+        (["data.train_file=[]"], "data.train_file"),
+        (["data.train_file=[train,missing]"], "missing"),
+    ],
+)
+def test_a_mistake_is_told_before_training(shell, corpus, words, part):
+    done = train(shell, corpus, *words)
+    assert done.code == 2 and done.err.count("\n") == 1 and part in done.err, done.err
+    assert not (shell.folder / "runs/latest").exists()
