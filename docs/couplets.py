@@ -1,7 +1,7 @@
 """The measured tables of docs/couplets.md: python -m docs.couplets NAME=FOLDER… [examples=30] [data=FOLDER]
 
-Each FOLDER is one of `python evaluate.py … metrics=couplet`: what that answered, in a column called NAME; the references, copies
-and random lines of the first one stand beside. examples: so many lines of the first one, from the top of data/test.tsv.
+Each FOLDER is one of `python evaluate.py … metrics=couplet`: what that answered is a column called NAME; beside it stand the
+references, copies and random lines of the first one. examples: so many lines of the first one, from the top of data/test.tsv.
 """
 
 from tasks import cli  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
@@ -27,9 +27,12 @@ def table(folders: dict[str, Path]) -> str:
     figures = list(first["answers"])
     rows = [[figure, *(shown(columns[name][figure]) for name in columns)] for figure in figures]
     blank = [""] * (len(columns) - len(results))
-    rows.append(["perplexity of the references", *(shown(result["couplet"]["perplexity"]) for result in results.values()), *blank])
-    rows.append(["lines for which a rule was given up", *(given_up(result) for result in results.values()), *blank])
-    rows.append(["sentences a second", *(f"{result['sentences_per_second']:.0f}" for result in results.values()), *blank])
+    further = {
+        "perplexity of the references": lambda result: shown(result["couplet"]["perplexity"]),
+        "lines for which a rule was given up": given_up,
+        "sentences a second": lambda result: f"{result['sentences_per_second']:.0f}",
+    }
+    rows += [[title, *map(cell, results.values()), *blank] for title, cell in further.items()]
     head = ["| | " + " | ".join(columns) + " |", "| --- |" + " ---: |" * len(columns)]
     return "\n".join([*head, *("| " + " | ".join(row) + " |" for row in rows)])
 
