@@ -135,3 +135,31 @@ def test_sampling_is_seeded_and_independent_of_the_batch(shell, trained):
         assert shell.evaluate(f"ckpt={run}/checkpoints/best.ckpt", *words).code == 0
         texts.append(results(shell.folder / f"s{size}-{seed}")[1])
     assert texts[0] == texts[1] != texts[2]
+
+
+def test_an_ensemble_is_evaluated_like_a_model(shell, trained):
+    run, _ = trained
+    (shell.folder / "a.ckpt").write_bytes((run / "checkpoints/best.ckpt").read_bytes())
+    assert shell.evaluate("ckpt=a.ckpt", "source=in.txt", "reference=in.txt").code == 2  # there is no in.txt
+    words = [f"data.root={trained[1]}", "decode=beam"]
+    alone = shell.evaluate("ckpt=a.ckpt", *words, "out=one")
+    done = shell.evaluate("ckpt=[a.ckpt,a.ckpt]", *words, "ensemble=log_linear")
+    assert alone.code == done.code == 0, done.err
+    one, two = results(shell.folder / "one"), results(shell.folder / "evaluate/test-beam-ensemble_of_2")
+    assert one[1] == two[1] and two[0]["ckpt"] == ["a.ckpt", "a.ckpt"]
+    wrong = shell.evaluate("ckpt=[a.ckpt,a.ckpt]", *words, "ensemble=median")
+    assert wrong.code == 2 and "linear, log_linear" in wrong.err and wrong.err.count("\n") == 1
+
+
+def test_the_order_of_the_data_changes_the_order_of_the_output_alone(shell, trained):
+    run, corpus = trained
+    sides = [(corpus / f"test.{side}").read_text(encoding="utf-8").splitlines() for side in ("en", "de")]
+    found = []
+    for name, step in (("forth", 1), ("back", -1)):
+        for side, lines in zip(("in", "ref"), sides):
+            (shell.folder / f"{side}.{name}").write_text("".join(line + "\n" for line in lines[::step]), encoding="utf-8")
+        words = [f"source=in.{name}", f"reference=ref.{name}", f"out={name}", "batch_size=5"]
+        assert shell.evaluate(f"ckpt={run}/checkpoints/best.ckpt", *words).code == 0
+        found.append(results(shell.folder / name))
+    (forth, lines), (back, reversed_lines) = found
+    assert forth["bleu"] == back["bleu"] and lines.splitlines() == reversed_lines.splitlines()[::-1]
