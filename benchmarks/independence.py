@@ -25,24 +25,24 @@ from tasks.decoding import Beam, Decode, Greedy, Sample
 
 SEARCHES: dict[str, Decode] = {
     "greedy": Greedy(),
-    "beam 5": Beam(n_best=5),
-    "beam 5, early stop": Beam(),
+    "beam 5": Beam(),
     "sampling": Sample(top_p=0.9),
-    "no n-gram of 2 twice": Greedy(no_repeat_ngram=2),
     "beam 5, no n-gram of 3 twice": Beam(no_repeat_ngram=3, repetition_penalty=1.2),
-    "coverage": Beam(coverage_penalty=0.3, n_best=2),
-    "diverse beam": Beam(size=6, groups=3, n_best=6),
+    "beam 5, coverage, 2 best": Beam(coverage_penalty=0.3, n_best=2),
+    "diverse beam of 6, all 6": Beam(size=6, groups=3, n_best=6),
 }
 BATCHES = (1, 7, 64)
 
 
 def mixed(path: Path, count: int) -> list[str]:
-    """Lines of 1 to 60 words cut out of a text, every 20th blank, every 25th of characters that no model has seen."""
+    """Lines of 1 to 60 words cut out of a text, short ones more often, every 20th blank, every 25th of characters that no model
+    has seen.
+    """
     generator = random.Random(1)
     words = " ".join(read_lines(path)).split()
     lines = []
     for number in range(count):
-        begin, length = generator.randrange(len(words) - 60), generator.randint(1, 60)
+        begin, length = generator.randrange(len(words) - 60), int(60 ** generator.random())
         lines.append(" ".join(words[begin : begin + length]))
         if number % 20 == 7:
             lines[-1] = " " * (number % 3)
@@ -93,10 +93,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("ckpt", nargs="+")
     parser.add_argument("--lines", type=int, default=1000)
+    parser.add_argument("--ensemble", action="store_true", help="only the ensemble of all")
     parser.add_argument("--text", type=Path, default=ROOT / "../shared/data/multi30k/test_2017_flickr.en")
     options = parser.parse_args()
     lines = mixed(options.text, options.lines)
-    models = {f"model {number}": load(path) for number, path in enumerate(options.ckpt, 1)}
+    models = {f"model {number}": load(path) for number, path in enumerate(options.ckpt, 1) if not options.ensemble}
     if len(options.ckpt) > 1:
         models["ensemble"] = load(*options.ckpt)
     return 0 if all([check(name, model, lines) for name, model in models.items()]) else 1

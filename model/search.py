@@ -48,15 +48,16 @@ def sample(
     constraints: Sequence[Constraint] = (),
     seeds: Tensor | None = None,
     source: Tensor | None = None,
+    never: Sequence[int] = (),
 ) -> Hypotheses:
     """One hypothesis a sentence (K = 1): the likeliest token at each step (temperature 0), or one drawn at random.
 
     max_len (B,): the most tokens of each, EOS not counted. temperature > 0 divides the log-probabilities before drawing;
     top_k > 0 draws from the k likeliest only, top_p < 1 from the smallest set that holds this much probability (Holtzman
     et al. 2020). seeds (B,): one generator a sentence (None: seeded by torch's default generator). source (B, S'): what
-    constraints see as the source (None: `src` without EOS).
+    constraints see as the source (None: `src` without EOS). never: tokens that are not produced, as PAD and BOS are not.
     """
-    rules = Rules(src, src_mask, max_len, bos, eos, pad, constraints, source)
+    rules = Rules(src, src_mask, max_len, bos, eos, pad, constraints, source, never)
     rows = _Rows.begin(model.encode(src, src_mask), src, bos)
     found = _Found(src.size(0), 1, int(max_len.max()) + 1, pad, src.device)
     draw = _Draw(temperature, top_k, top_p, seeds, src.size(0)) if temperature > 0 else None
@@ -90,6 +91,7 @@ def beam(
     diversity: float = 0.0,
     constraints: Sequence[Constraint] = (),
     source: Tensor | None = None,
+    never: Sequence[int] = (),
 ) -> Hypotheses:
     """The best hypotheses that beam search finds, ranked by log-probability / lp(length) + coverage.
 
@@ -104,15 +106,15 @@ def beam(
 
     groups G > 1: the places are shared out to G beams, one after the other at each step. To choose its tokens, a beam takes
     `diversity` off those that the beams before it have just chosen, each time that they were (Vijayakumar et al. 2016, with
-    Hamming distance); hypotheses are ranked without that, and what several beams find counts once. max_len and source are as
-    in `sample`.
+    Hamming distance); hypotheses are ranked without that, and what several beams find counts once. max_len, source and never
+    are as in `sample`.
     """
     if size < 1:
         raise ValueError(f"beam size must be at least 1, not {size}")
     if groups < 1 or size % groups:
         raise ValueError(f"groups must divide the beam size, but {groups} do not divide {size}")
     count = min(n_best or size, size)
-    rules = Rules(src, src_mask, max_len, bos, eos, pad, constraints, source)
+    rules = Rules(src, src_mask, max_len, bos, eos, pad, constraints, source, never)
     state = model.encode(src, src_mask, need_weights=coverage_penalty > 0)
     ranking = _Ranking(length_penalty, coverage_penalty, src_mask & (src != eos), max_len)
     begin = _Rows.begin(state, src, bos, coverage=coverage_penalty > 0)
@@ -301,17 +303,19 @@ def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 class Rules:
-    """What holds for every search: no PAD, no BOS, and only EOS at a sentence's length limit; then the caller's own.
+    """What holds for every search: no PAD, no BOS, no other token of `never`, and only EOS at a sentence's length limit; then
+    the caller's own.
 
-    The first three are written into the scores that it is given: what they rule out, nobody asks for again.
+    All but the last are written into the scores that it is given: what they rule out, nobody asks for again.
     """
 
-    def __init__(self, src, src_mask, max_len, bos, eos, pad, constraints: Sequence[Constraint], source: Tensor | None):
+    def __init__(self, src, src_mask, max_len, bos, eos, pad, constraints: Sequence[Constraint], source, never: Sequence[int]):
         self.source = src.masked_fill(~src_mask | (src == eos), pad) if source is None else source
-        self.max_len, self.bos, self.eos, self.pad, self.constraints = max_len, bos, eos, pad, constraints
+        self.max_len, self.eos, self.constraints, self.never = max_len, eos, constraints, (bos, pad, *never)
 
     def __call__(self, scores: Tensor, prefix: Tensor, sentence: Tensor) -> Tensor:
-        scores[:, self.bos] = scores[:, self.pad] = -math.inf
+        for token in self.never:
+            scores[:, token] = -math.inf
         last = (self.max_len[sentence] <= prefix.size(1)).nonzero().squeeze(1)  # (M,) rows
         if last.numel():
             end = scores[last, self.eos]

@@ -96,9 +96,6 @@ class Couplet(Beam):
             self._tables[id(tokenizer)] = Tables(tokenizer, self.tone_system, self.particles, self.tones != "off")
         return self._tables[id(tokenizer)]
 
-    def rules(self) -> list[Constraint]:
-        return self.further_rules()  # the unknown token has its own
-
     def text(self, ids: Sequence[int], tokenizer: Tokenizer, request: Request) -> str:
         """A character that the model does not know can only stand where it was fixed, or where the upper line has that mark."""
         wanted = [own if own != FREE else upper for own, upper in zip(request.fixed or FREE * len(request.text), request.text)]

@@ -62,9 +62,6 @@ class Decode:
 
     def rules(self) -> list[Constraint]:
         """The constraints that the options ask for."""
-        return [*([] if self.unk else [constraints.forbid(UNK)]), *self.further_rules()]
-
-    def further_rules(self) -> list[Constraint]:
         rules = []
         if self.no_repeat_ngram:
             rules.append(constraints.no_repeat_ngram(self.no_repeat_ngram))
@@ -102,7 +99,7 @@ class Decode:
         if begin is not None:
             limits = torch.maximum(limits, (begin != PAD).sum(dim=1))
             rules.insert(0, constraints.fixed(begin, eos=EOS, pad=PAD))
-        common = {"max_len": limits, "constraints": rules, **IDS}
+        common = {"max_len": limits, "constraints": rules, "never": [] if self.unk else [UNK], **IDS}
         return self.search(model, src, src_mask, index, common)
 
     def text(self, ids: Sequence[int], tokenizer: Tokenizer, request: Request) -> str:
