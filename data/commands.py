@@ -123,9 +123,20 @@ def compose(config: str, overrides: Sequence[str]) -> DictConfig:
         return hydra.compose(config, list(overrides))
 
 
-def readable(words: Sequence[str]) -> list[str]:
-    """Overrides whose values Hydra's grammar can read: it knows no Chinese, no second `=`, no bracket in a path."""
-    return [_quoted(word) if "=" in word and not word.startswith("-") else word for word in words]
+def readable(words: Sequence[str], *, lists: Sequence[str] = ()) -> list[str]:
+    """Overrides whose values Hydra's grammar can read: it knows no Chinese, no second `=`, no bracket in a path.
+
+    lists: options that are lists of texts, so that brackets are those of the list.
+    """
+    return [_readable(word, lists) if "=" in word and not word.startswith("-") else word for word in words]
+
+
+def _readable(word: str, lists: Sequence[str]) -> str:
+    key, _, value = word.partition("=")
+    if key in lists and value[:1] == "[" and value[-1:] == "]":
+        texts = [_quoted(f"{key}={text.strip()}").partition("=")[2] for text in value[1:-1].split(",") if text.strip()]
+        return f"{key}=[{','.join(texts)}]"
+    return _quoted(word)
 
 
 def _quoted(word: str) -> str:

@@ -32,7 +32,7 @@ class Hypotheses(NamedTuple):
     remarks: tuple[tuple[str, ...], ...] | None = None
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def sample(
     model: Seq2Seq,
     src: Tensor,
@@ -73,7 +73,7 @@ def sample(
     return found.ranked()
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def beam(
     model: Seq2Seq,
     src: Tensor,
@@ -138,7 +138,7 @@ def penalty(length: int | Tensor, alpha: float | str) -> float | Tensor:
     return length if alpha == "average" else ((5 + length) / 6) ** alpha
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def score(model: Seq2Seq, src: Tensor, src_mask: Tensor, tgt: Tensor, gold: Tensor, *, pad: int) -> Tensor:
     """The model's log-probability of each token of `gold` (B, T), 0 on padding; tgt is gold behind BOS, without its end."""
     hidden, real = model(src, src_mask, tgt).hidden, gold != pad

@@ -302,7 +302,7 @@ def poet_of(words: Sequence[str]) -> Poet:
 
 def main() -> None:
     quiet()
-    words = cli.readable(sys.argv[1:])
+    words = cli.readable(sys.argv[1:], lists=["words"])
     if cli.wants_help(words):
         print(__doc__.strip() + "\n\n" + (cli.CONF / "couplet.yaml").read_text(encoding="utf-8"))
         return

@@ -88,6 +88,27 @@ def ckpt(tmp_path_factory):
     return path
 
 
+@pytest.mark.parametrize(
+    "word, wanted",
+    [
+        ("words=[春风]", ["春风"]),
+        ("words=[春风, 秋月]", ["春风", "秋月"]),
+        ("words=['春风',a]", ["春风", "a"]),
+        ("words=[]", []),
+        ("avoid=愁苦", "愁苦"),
+        ("output=[春].txt", "[春].txt"),
+    ],
+)
+def test_options_in_chinese(word, wanted):
+    from omegaconf import OmegaConf
+
+    from tasks import cli
+
+    config = cli.compose("couplet", cli.readable([word], lists=["words"]))
+    found = config[word.partition("=")[0]]
+    assert (OmegaConf.to_container(found) if OmegaConf.is_list(found) else found) == wanted
+
+
 def ask(shell, monkeypatch, ckpt, text, *words):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     return shell.run(couplet, "couplet", [f"ckpt={ckpt}", *words])

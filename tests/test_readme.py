@@ -63,7 +63,7 @@ def links(page: str) -> list[str]:
 
 
 def places(page: str) -> list[str | int]:
-    """Where the links lead: a file, or the number of a heading of this page, since headings have other names in each language."""
+    """Where the links lead: a file, or the number of a heading of this page, whose name differs between languages."""
     own = anchors(page)
     return [own.index(target) if target.startswith("#") else target for target in links(page) if target not in OWN]
 
