@@ -77,6 +77,18 @@ def fixed(tokens: Tensor, *, eos: int, pad: int) -> Constraint:
     return constraint
 
 
+def where_free(tokens: Tensor, rule: Constraint, *, pad: int) -> Constraint:
+    """A rule that holds at the places for which tokens (B, T) says nothing (PAD, or past its end)."""
+
+    def constraint(scores: Tensor, prefix: Tensor, source: Tensor, sentence: Tensor) -> Tensor:
+        ruled, place = rule(scores, prefix, source, sentence), prefix.size(1)
+        if place >= tokens.size(1):
+            return ruled
+        return torch.where((tokens[sentence, place] == pad).unsqueeze(1), ruled, scores)
+
+    return constraint
+
+
 # Rules of couplets. The source is the upper line in target ids: PAD behind its end; a character that the target has no id for
 # is V, V + 1, …, equal ones alike. The lower line's place t answers the upper line's place t.
 

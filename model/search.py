@@ -22,7 +22,7 @@ class Hypotheses(NamedTuple):
 
     scores (B, K): what they are ranked by; -inf where nothing was found. log_probs (B, K): the model's own, summed, EOS's
     included, whatever rules took off. token_log_probs (B, K, T): the same a token, 0 on padding. remarks: of each sentence,
-    what was given up to find anything, where the search does such a thing.
+    what was given up to find anything, and texts: of each hypothesis, where a search does such things.
     """
 
     tokens: Tensor
@@ -30,6 +30,7 @@ class Hypotheses(NamedTuple):
     log_probs: Tensor
     token_log_probs: Tensor
     remarks: tuple[tuple[str, ...], ...] | None = None
+    texts: tuple[tuple[str, ...], ...] | None = None
 
 
 @torch.inference_mode()

@@ -1,11 +1,12 @@
 """Averages the weights of a run's last or best checkpoints: python -m tasks.average RUN [n=5] [by=last] [out=FILE]
 
-The result, RUN/checkpoints/average_<n>.ckpt, is an ordinary checkpoint, without what is needed to go on with training.
-by: last, or best (by val/bleu, from the run's curves).
+The result, RUN/checkpoints/average_<n>.ckpt (by=best: average_best_<n>.ckpt), is an ordinary checkpoint, without what is needed
+to go on with training. by: last, or best (by val/bleu, from the run's curves).
 """
 
 from tasks import cli  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
 
+import io
 import os
 import re
 import sys
@@ -57,6 +58,21 @@ def chosen(run: Path, count: int, by: str) -> list[Path]:
     return [steps[step] for step in order[:count]]
 
 
+def save(content: dict, path: Path) -> None:
+    """All at once. Raises OSError where it cannot be written, and leaves nothing behind."""
+    if path.exists() and not path.is_file():
+        raise DuetError(f"out={path} is no ordinary file")
+    unfinished = path.with_name(f".{path.name}.part")
+    bytes_ = io.BytesIO()
+    torch.save(content, bytes_)
+    try:
+        unfinished.write_bytes(bytes_.getbuffer())
+        os.replace(unfinished, path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise DuetError(f"{path} cannot be written: {error.strerror}") from None
+
+
 def main() -> None:
     quiet()
     words = cli.readable(sys.argv[1:])
@@ -74,10 +90,9 @@ def main() -> None:
     files = chosen(Path(paths[0]).resolve(), int(count), by)
     content = average(files)
     revive(content, files[0])  # a result that cannot be used is told now
-    out = Path(options["out"]) if options["out"] else files[0].with_name(f"average_{count}.ckpt")
-    unfinished = out.with_name(f".{out.name}.part")
-    torch.save(content, unfinished)
-    os.replace(unfinished, out)
+    name = f"average_{count}.ckpt" if by == "last" else f"average_best_{count}.ckpt"
+    out = Path(options["out"]) if options["out"] else files[0].with_name(name)
+    save(content, out.resolve())
     print(f"{out}: the mean of {', '.join(path.name for path in files)}")
 
 

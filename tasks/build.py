@@ -20,7 +20,7 @@ from model.base import Seq2Seq
 from model.ensemble import Ensemble, least
 from model.search import Hypotheses, score
 from tasks import values
-from tasks.decoding import Decode, Greedy, Request
+from tasks.decoding import Decode, Greedy, Request, text_of
 from tasks.forcing import Schedule
 from tasks.metrics import bleu_for
 from tasks.parallel import side_by_side
@@ -101,9 +101,10 @@ def build(config: DictConfig) -> tuple[Seq2SeqTask, PairData]:
     data = build_data(plain)
     data.prepare_data()
     data.setup("fit")
-    decode.check(data.tgt_tokenizer)
-    valid_decode.check(data.tgt_tokenizer)
-    model = build_model(plain, data.src_tokenizer, data.tgt_tokenizer)
+    tokenizers = (data.src_tokenizer, data.tgt_tokenizer)
+    model = build_model(plain, *tokenizers)
+    decode.check(model, *tokenizers)
+    valid_decode.check(model, *tokenizers)
     respect_limits(data, model)
     data.check_training()
     task = make(
@@ -192,33 +193,33 @@ class Translator:
         *,
         decode: Decode | None = None,
         batch_size: int = 64,
-        first: int = 0,
+        places: Sequence[int] | None = None,
         limit: int | None = None,
         prefixes: Sequence[str] | None = None,
         requests: Sequence[Request] | None = None,
     ) -> list[list[Translation]]:
         """The hypotheses of each line, best first; of a blank one the blank one.
 
-        first: the place of the first line in its file, on which random draws depend. limit: tokens of a source, at which it
+        places: of the lines in their file, on which random draws depend (None: 0, 1, …). limit: tokens of a source, at which it
         is cut (None: what the model has positions for). prefixes: what each line's translation
         begins with ("" where it is free). requests: what is asked of each (None: its text alone).
         A line that no hypothesis was found for (rules may forbid all) has a blank one.
         """
-        decode, found = decode or Greedy(), [[BLANK] for _ in lines]
+        decode, found, numbers = decode or Greedy(), [[BLANK] for _ in lines], places
         longest = least([limit, self.max_source])
         rows = [self.src_tokenizer.encode(line)[:longest] if line.strip() else [] for line in lines]
         order = sorted((i for i, row in enumerate(rows) if row), key=lambda i: -len(rows[i]))
 
         def work(places: list[int]) -> list[list[Translation]]:
-            batch = self.batch([(rows[i], []) for i in places], [first + i for i in places])
+            batch = self.batch([(rows[i], []) for i in places], [i if numbers is None else numbers[i] for i in places])
             begin = None
             if prefixes is not None:
-                gold = self.batch([([], self.tgt_tokenizer.encode(prefixes[i])) for i in places], places).gold
+                gold = self.batch([([], self.target_ids(prefixes[i])) for i in places], places).gold
                 begin = gold.masked_fill(gold == EOS, PAD)
             asked = [requests[i] if requests else Request(lines[i]) for i in places]
             given = {"begin": begin, "tokenizer": self.tgt_tokenizer, "requests": asked}
             best = decode(self.model, batch.src, batch.src_mask, batch.index, **given)
-            return [self._hypotheses(best, row, decode, asked[row]) for row in range(len(places))]
+            return [self._hypotheses(best, row) for row in range(len(places))]
 
         batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
         for places, some in zip(batches, side_by_side(work, batches, self.device)):
@@ -226,10 +227,15 @@ class Translator:
                 found[place] = hypotheses
         return found
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], *, batch_size: int = 64) -> list[Translation]:
-        """Each target as a translation of its source: its log-probability a token, and their sum as its score."""
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], *, batch_size: int = 64, limit: int | None = None
+    ) -> list[Translation]:
+        """Each target as a translation of its source: its log-probability a token, and their sum as its score.
+
+        limit: tokens after which a target is cut (None: not). DuetError for one that the model has no positions for.
+        """
         rows = [
-            (self.src_tokenizer.encode(source)[: self.max_source], self.tgt_tokenizer.encode(target))
+            (self.src_tokenizer.encode(source)[: self.max_source], self.target_ids(target, limit))
             for source, target in zip(sources, targets, strict=True)
         ]
         found: dict[int, Translation] = {}
@@ -247,16 +253,23 @@ class Translator:
     @torch.no_grad()
     def alternatives(self, line: str, prefix: str = "", count: int = 5) -> list[tuple[str, float]]:
         """What could come next after a translation's beginning: the likeliest tokens (as pieces) and their probabilities."""
-        batch = self.batch([(self.src_tokenizer.encode(line)[: self.max_source], self.tgt_tokenizer.encode(prefix))], [0])
+        batch = self.batch([(self.src_tokenizer.encode(line)[: self.max_source], self.target_ids(prefix))], [0])
         hidden = self.model(batch.src, batch.src_mask, batch.tgt).hidden[:, -1]
         values, ids = self.model.project(hidden).float().softmax(dim=-1)[0].topk(min(count, len(self.tgt_tokenizer)))
         return list(zip(self.tgt_tokenizer.pieces(ids.tolist()), values.tolist()))
+
+    def target_ids(self, text: str, limit: int | None = None) -> list[int]:
+        """Without EOS; cut at `limit`. DuetError where they are more than the model has positions for."""
+        ids, most = self.tgt_tokenizer.encode(text)[:limit], self.model.max_target
+        if most is not None and len(ids) >= most:
+            raise DuetError(f"a target has {len(ids)} tokens, this model has places for {most - 1} and EOS")
+        return ids
 
     def batch(self, rows: list[tuple[list[int], list[int]]], places: Sequence[int]) -> Batch:
         """Of (source ids, target ids), both without EOS, on the model's device."""
         return Batch(*(part.to(self.device) for part in collate(rows, places)))
 
-    def _hypotheses(self, found: Hypotheses, row: int, decode: Decode, request: Request) -> list[Translation]:
+    def _hypotheses(self, found: Hypotheses, row: int) -> list[Translation]:
         """Those of one sentence of a batch; the blank one where there is none."""
         result, remarks = [], found.remarks[row] if found.remarks else ()
         for place, worth in enumerate(found.scores[row].tolist()):
@@ -264,7 +277,7 @@ class Translator:
                 tokens = found.tokens[row, place]
                 ids = tokens[tokens != PAD].tolist()
                 values = found.token_log_probs[row, place, : len(ids)].tolist()
-                text, pieces = decode.text(ids, self.tgt_tokenizer, request), self.tgt_tokenizer.pieces(ids)
+                text, pieces = text_of(found, row, place, self.tgt_tokenizer), self.tgt_tokenizer.pieces(ids)
                 result.append(Translation(text, worth, float(found.log_probs[row, place]), ids, pieces, values, remarks))
         return result or [BLANK._replace(remarks=remarks)]
 

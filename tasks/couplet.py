@@ -32,7 +32,7 @@ from tasks.couplet_search import FREE, Couplet
 from tasks.decoding import Request
 from tasks.evaluation import check_device
 from tasks.quiet import quiet
-from tasks.translate import FORMATS, Output, lines_of, windows
+from tasks.translate import FORMATS, Output, begun, lines_of, terminal_asks, windows
 
 SHOWN = {Tone.LEVEL: "平", Tone.OBLIQUE: "仄", Tone.BOTH: "通", Tone.UNKNOWN: "？"}
 SCRIPTS = ("auto", "simplified", "traditional")
@@ -46,9 +46,10 @@ def parse(line: str) -> Request:
     text, *parts = (part.strip() for part in re.split(r"[|｜]", line.strip()))
     fixed, words, avoid = "", [], ""
     for part in filter(None, parts):
-        if part[0] in "+＋":
+        template = part[0] == text[:1] and len(part) == len(text)  # an upper line may begin with such a mark itself
+        if part[0] in "+＋" and not template:
             words += part[1:].split()
-        elif part[0] in "!！" and (not text or len(part) != len(text)):
+        elif part[0] in "!！" and not template:
             avoid += part[1:]
         else:
             fixed = part.replace("－", FREE)
@@ -71,11 +72,15 @@ class Script:
         ways = (character, self.simplify(character), self.complicate(character))
         return next((way for way in ways if len(way) == 1 and self.known(way)), character)
 
-    def back(self, text: str, line: str) -> str:
-        """An answer in the script that is wanted: that of the line, with auto."""
+    def back(self, text: str, line: str, given: str = "") -> str:
+        """An answer in the script that is wanted: that of the line, with auto. One character is always written in one way, so
+        that repetitions stay; those that were given with the request as they were given there.
+        """
         traditional = self.wanted == "traditional" or (self.wanted == "auto" and self.simplify(line) != line)
-        found = self.complicate(text) if traditional else self.simplify(text) if self.wanted == "simplified" else text
-        return found if len(found) == len(text) else text
+        other = self.complicate(text) if traditional else self.simplify(text) if self.wanted == "simplified" else text
+        ways = dict(zip(reversed(text), reversed(other))) if len(other) == len(text) else {}
+        ways |= {self._known_way(character): character for character in given}
+        return "".join(ways.get(character, character) for character in text)
 
 
 # Answers
@@ -116,7 +121,7 @@ class Poet(NamedTuple):
         for number, request in enumerate(requests, first + 1):
             if self.model.max_source is not None and len(request.text) > self.model.max_source:
                 raise DuetError(f"line {number} has {len(request.text)} characters, this model takes {self.model.max_source}")
-        options = {"decode": self.decode, "batch_size": self.config.batch_size, "first": first}
+        options = {"decode": self.decode, "batch_size": self.config.batch_size}
         found = self.model.search([request.text for request in requests], requests=requests, **options)
         return [
             [self.answer(parse(line).text, request, hypothesis) for hypothesis in self.chosen(hypotheses)]
@@ -136,7 +141,9 @@ class Poet(NamedTuple):
 
     def answer(self, line: str, request: Request, hypothesis: Translation) -> Answer:
         plain = hypothesis.text
-        shown = self.script.back(plain, line)
+        asked = parse(line)
+        given = "".join([asked.fixed.replace(FREE, ""), *asked.words, *self.config.words])
+        shown = self.script.back(plain, asked.text, given)
         broken = broken_rules(request.text, plain, self.tones) if plain else []
         numbers = (hypothesis.score, hypothesis.log_prob)
         return Answer(shown, plain, tones_of(plain, self.tones), *numbers, broken, list(hypothesis.remarks))
@@ -148,7 +155,7 @@ class Poet(NamedTuple):
         decode = dataclasses.replace(self.decode, size=4 * count, n_best=count, groups=1)
         asked = Request(request.text, fixed, avoid=request.avoid)
         found = self.model.search([request.text], decode=decode, requests=[asked])[0]
-        return [self.answer(parse(line).text, request, hypothesis) for hypothesis in found]
+        return [self.answer(line, request, hypothesis) for hypothesis in found]
 
 
 def distance(one: str, other: str) -> int:
@@ -200,6 +207,8 @@ def wide(text: str, marks: str) -> str:
 
 def as_json(poet: Poet, number: int, line: str, answers: Sequence[Answer]) -> str:
     request = parse(line)
+    config = poet.config
+    request = request._replace(words=(*request.words, *config.words), avoid=request.avoid + config.avoid)
     told = [
         {name: value for name, value in answer._asdict().items() if name != "plain"}
         | {"score": round(answer.score, 5), "log_prob": round(answer.log_prob, 5)}
@@ -221,8 +230,9 @@ def as_json(poet: Poet, number: int, line: str, answers: Sequence[Answer]) -> st
 
 def answer_all(poet: Poet) -> None:
     """From the input to the output."""
-    output, number = Output(poet.config.output, resume=False), 0
-    for window in windows(lines_of(poet.config), poet.config.batch_size):
+    lines = begun(lines_of(poet.config))
+    output, number = Output(poet.config.output, source=poet.config.input), 0
+    for window in windows(lines, poet.config.batch_size):
         found = poet.answers(window, first=number)
         if poet.config.format == "json":
             output.write(as_json(poet, number + i, line, answers) for i, (line, answers) in enumerate(zip(window, found), 1))
@@ -287,8 +297,6 @@ def check(config: DictConfig) -> None:
 def poet_of(words: Sequence[str]) -> Poet:
     """Loads what the words name. Raises DuetError for what a user can mend."""
     model = load(*cli.values_of("ckpt", words), way=cli.value_of("ensemble", words, "linear"))
-    if not isinstance(model.tgt_tokenizer, Characters):
-        raise DuetError("couplets are answered character by character: this model has been trained with another tokenizer")
     config = cli.compose("couplet", words)
     check(config)
     if config.threads:
@@ -297,6 +305,9 @@ def poet_of(words: Sequence[str]) -> Poet:
     decode = make(OmegaConf.to_container(config.decode, resolve=True))
     if not isinstance(decode, Couplet):
         raise DuetError("tasks.couplet needs decode=couplet; tasks.translate searches without the rules")
+    if decode.n_best < config.answers:
+        raise DuetError(f"answers={config.answers} needs as large a decode.n_best (and decode.size), not {decode.n_best}")
+    decode.check(model.model, model.src_tokenizer, model.tgt_tokenizer)
     return Poet(model, decode, config, Tones(decode.tone_system), Script(model.tgt_tokenizer, config.script))
 
 
@@ -309,7 +320,7 @@ def main() -> None:
     cli.check_choices(words)
     poet = poet_of(words)
     try:
-        if poet.config.input is None and sys.stdin.isatty():
+        if terminal_asks(poet.config):
             prompt(poet)
         else:
             answer_all(poet)

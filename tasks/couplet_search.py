@@ -8,14 +8,14 @@ import itertools
 import math
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from data.errors import DuetError
-from data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, Characters, Tokenizer
+from data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, UNKNOWN, Characters, Tokenizer
 from data.tones import SYSTEMS, Tone, Tones, clauses, is_mark
 from model import constraints
 from model.base import Seq2Seq
@@ -41,6 +41,8 @@ class Couplet(Beam):
     placements: how many ways to place the words that must occur are searched, at most.
     """
 
+    max_len_a: float = 1.0
+    max_len_b: float = 0.0
     length_penalty: float | str = 0.0
     punctuation: bool = True
     repetition: bool = True
@@ -49,7 +51,7 @@ class Couplet(Beam):
     tones: str = "soft"
     tone_weight: float = 2.0
     tone_system: str = "pingshui"
-    give_up: list[str] = field(default_factory=lambda: list(RULES))
+    give_up: Sequence[str] = RULES
     placements: int = 16
 
     def __post_init__(self):
@@ -60,7 +62,7 @@ class Couplet(Beam):
         if self.tone_system not in SYSTEMS:
             raise ValueError(f"decode.tone_system must be one of {', '.join(SYSTEMS)}, not {self.tone_system!r}")
         if not {*self.give_up} <= {*RULES} or len({*self.give_up}) < len(self.give_up):
-            raise ValueError(f"decode.give_up is a list of {', '.join(RULES)}, each once at most, not {self.give_up}")
+            raise ValueError(f"decode.give_up is a list of {', '.join(RULES)}, each once at most, not {list(self.give_up)}")
         self._tables: dict[int, Tables] = {}
 
     def __call__(
@@ -75,7 +77,6 @@ class Couplet(Beam):
         requests: Sequence[Request] | None = None,
     ) -> Hypotheses:
         """As every `Decode`; the texts of the upper lines are needed, since unknown characters are one id to the model."""
-        self.check(tokenizer)
         if begin is not None:
             raise DuetError("decode=couplet takes fixed characters instead of what a line begins with")
         tables = self.tables_of(tokenizer)
@@ -85,10 +86,11 @@ class Couplet(Beam):
         jobs = [Job(tables, request, size) for request, size in zip(requests, sizes)]
         return Session(self, tables, jobs, model, src, src_mask).run()
 
-    def check(self, tokenizer: Tokenizer) -> None:
-        if not isinstance(tokenizer, Characters):
+    def check(self, model: Seq2Seq, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:
+        super().check(model, src_tokenizer, tgt_tokenizer)
+        if not (isinstance(src_tokenizer, Characters) and isinstance(tgt_tokenizer, Characters)):
             raise DuetError("decode=couplet answers character by character: it needs a model with tokenizer=characters")
-        self.tables_of(tokenizer)
+        self.tables_of(tgt_tokenizer)
 
     def tables_of(self, tokenizer: Characters) -> "Tables":
         """Made once."""
@@ -96,24 +98,11 @@ class Couplet(Beam):
             self._tables[id(tokenizer)] = Tables(tokenizer, self.tone_system, self.particles, self.tones != "off")
         return self._tables[id(tokenizer)]
 
-    def text(self, ids: Sequence[int], tokenizer: Tokenizer, request: Request) -> str:
-        """A character that the model does not know can only stand where it was fixed, or where the upper line has that mark."""
-        wanted = [own if own != FREE else upper for own, upper in zip(request.fixed or FREE * len(request.text), request.text)]
-        letters = [id for id in ids if id not in (PAD, BOS, EOS)]
-        shown = [wanted[i] if id == UNK and i < len(wanted) else tokenizer.decode([id]) for i, id in enumerate(letters)]
-        return "".join(shown)
-
     @property
     def hard(self) -> frozenset[str]:
         """The rules of RULES that every answer has to keep."""
         chosen = {"tones": self.tones == "hard", "copy": self.copy, "repetition": self.repetition}
         return frozenset(name for name, holds in chosen.items() if holds)
-
-    def concessions(self) -> Iterator[frozenset[str]]:
-        """What may be given up: nothing, then one rule, then two, …"""
-        may = [name for name in self.give_up if name in self.hard]
-        for count in range(len(may) + 1):
-            yield from map(frozenset, itertools.combinations(may, count))
 
 
 class Tables:
@@ -171,6 +160,11 @@ class Job:
         self.avoid = [character for character in dict.fromkeys(request.avoid) if character not in asked]
         self.needs = tables.needs(self.upper)
 
+    def can_drop(self, wishes: Sequence[str]) -> bool:
+        """Whether there can be an answer, and these wishes are asked of it."""
+        asked = {"avoid": self.avoid, "words": self.words, "punctuation": any(map(is_mark, self.upper + self.template))}
+        return self.possible and all(asked[name] for name in wishes)
+
     def _fixed(self, template: str) -> Iterator[tuple[str, str]]:
         """(fixed character, upper line's character) of each fixed place."""
         return ((own, other) for own, other in zip(template, self.upper) if own != FREE)
@@ -179,22 +173,31 @@ class Job:
         """Those that can all stand in the answer, by its length, its punctuation and the fixed characters."""
         kept: list[str] = []
         for word in wanted:
-            if any(True for _ in self.placed([*kept, word], self.template)):
+            if any(True for _ in self.ways([*kept, word])):
                 kept.append(word)
             else:
                 self.unmet.append(f"word {word}")
         return kept
 
-    def placed(self, words: Sequence[str], template: str) -> Iterator[str]:
-        """The template with the words in all ways that they can stand there."""
+    WAYS = 5_000  # are looked at, at most
+
+    def ways(self, words: Sequence[str]) -> Iterator[str]:
+        """Templates with these words in different places. Where there are very many ways, not all."""
+        steps = itertools.count()
+        return itertools.islice(self.placed(sorted(words, key=len, reverse=True), self.template, steps), self.WAYS)
+
+    def placed(self, words: Sequence[str], template: str, steps: Iterator[int]) -> Iterator[str]:
+        """The template with the words in all ways that they can stand there, until `steps` are too many."""
         if not words:
             yield template
+            return
+        if next(steps) > 4 * self.WAYS:
             return
         word, *others = words
         for start in range(self.size - len(word) + 1):
             end = start + len(word)
             if all(map(self._may_stand, word, template[start:end], self.upper[start:end])):
-                yield from self.placed(others, template[:start] + word + template[end:])
+                yield from self.placed(others, template[:start] + word + template[end:], steps)
 
     @staticmethod
     def _may_stand(own: str, fixed: str, upper: str) -> bool:
@@ -202,7 +205,7 @@ class Job:
 
     def templates(self, rules: frozenset[str], count: int) -> list[str]:
         """Templates that keep these rules as far as they are filled; of more than `count`, so many from first to last."""
-        found = [template for template in dict.fromkeys(self.placed(self.words, self.template)) if self._keeps(template, rules)]
+        found = [template for template in dict.fromkeys(self.ways(self.words)) if self._keeps(template, rules)]
         step = max(1.0, len(found) / count)
         return [found[int(i * step)] for i in range(min(count, len(found)))]
 
@@ -227,18 +230,20 @@ class Job:
         return [functools.reduce(operator.or_, needs) for needs in later]
 
 
+WISHES = ("avoid", "words", "punctuation")  # what is asked of an answer beside RULES, its length and the fixed characters
+
+
 class Asked(NamedTuple):
-    """What an attempt asks of every answer, beside its length and the fixed characters. rules: those of RULES that are hard."""
+    """What an attempt asks of every answer. rules: of RULES, those that are hard; wishes: of WISHES."""
 
     rules: frozenset[str]
-    avoid: bool = True
-    words: bool = True
-    punctuation: bool = True
+    wishes: frozenset[str]
 
 
 class Found(NamedTuple):
-    """A lower line: ids with EOS, what it is ranked by, and the model's log-probability of each."""
+    """A lower line: its text, ids with EOS, what it is ranked by, and the model's log-probability of each."""
 
+    text: str
     tokens: list[int]
     score: float
     log_probs: list[float]
@@ -256,25 +261,25 @@ class Session:
     def run(self) -> Hypotheses:
         found: dict[int, list[Found]] = {}
         remarks = [tuple(job.unmet) for job in self.jobs]
-        for asked, given_up in self.attempts():
-            left = [place for place, job in enumerate(self.jobs) if job.possible and place not in found]
-            if not left:
-                break
-            found |= (now := self.attempt(left, asked))
+        for asked, rules, wishes in self.attempts():
+            left = [place for place, job in enumerate(self.jobs) if place not in found and job.can_drop(wishes)]
+            found |= (now := self.attempt(left, asked) if left else {})
             for place in now:
-                remarks[place] += given_up
+                remarks[place] += (*rules, *wishes)
+            if len(found) == len(self.jobs):
+                break
+        for place, job in enumerate(self.jobs):
+            if job.possible and place not in found:
+                remarks[place] += ("no line keeps all that is asked",)
         return self.joined([found.get(place, []) for place in range(len(self.jobs))], tuple(remarks))
 
-    def attempts(self) -> Iterator[tuple[Asked, tuple[str, ...]]]:
-        """What is asked, at first all and then less and less, and what has been given up."""
-        hard, punctuation, every = self.decode.hard, self.decode.punctuation, ()
-        for dropped in self.decode.concessions():
-            every = tuple(name for name in self.decode.give_up if name in dropped)
-            yield Asked(hard - dropped, punctuation=punctuation), every
-        left = hard - {*every}
-        yield Asked(left, avoid=False, punctuation=punctuation), (*every, "avoid")
-        yield Asked(left, avoid=False, words=False, punctuation=punctuation), (*every, "avoid", "words")
-        yield Asked(frozenset(), avoid=False, words=False, punctuation=False), (*RULES, "avoid", "words", "punctuation")
+    def attempts(self) -> Iterator[tuple[Asked, tuple[str, ...], tuple[str, ...]]]:
+        """What is asked, and the rules and the wishes that are not: few wishes before many, then few rules, each in order."""
+        may = [name for name in self.decode.give_up if name in self.decode.hard]
+        known = frozenset(WISHES) if self.decode.punctuation else frozenset(WISHES) - {"punctuation"}
+        for wishes in subsets([name for name in WISHES if name in known]):
+            for rules in subsets(may):
+                yield Asked(self.decode.hard - {*rules}, known - {*wishes}), rules, wishes
 
     def attempt(self, places: Sequence[int], asked: Asked) -> dict[int, list[Found]]:
         """The lines that have been found of these sentences, best first."""
@@ -282,12 +287,12 @@ class Session:
         found: dict[int, dict[tuple[int, ...], Found]] = {}
         for some in (rows[i : i + self.ROWS] for i in range(0, len(rows), self.ROWS)):
             for (place, _), lines in zip(some, self.beam(some, asked)):
-                found.setdefault(place, {}).update({tuple(line.tokens): line for line in lines})
+                found.setdefault(place, {}).update({line.text: line for line in lines})
         ranked = {place: sorted(lines.values(), key=lambda line: -line.score) for place, lines in found.items() if lines}
         return {place: lines[: self.decode.n_best] for place, lines in ranked.items()}
 
     def templates(self, job: Job, asked: Asked) -> list[str]:
-        return job.templates(asked.rules, self.decode.placements) if asked.words else [job.template]
+        return job.templates(asked.rules, self.decode.placements) if "words" in asked.wishes else [job.template]
 
     def beam(self, rows: Sequence[tuple[int, str]], asked: Asked) -> list[list[Found]]:
         """The lines of each (sentence, template)."""
@@ -307,14 +312,14 @@ class Session:
             self.model, self.src[which], self.src_mask[which], bos=BOS, eos=EOS, pad=PAD, max_len=lengths, constraints=rules,
             source=source, n_best=self.decode.n_best, **{name: getattr(self.decode, name) for name in options},
         )  # fmt: skip
-        return [lines_of(best, row) for row in range(len(rows))]
+        return [self.lines_of(best, row, job, template) for row, (job, (_, template)) in enumerate(zip(jobs, rows))]
 
     def rules(self, jobs: Sequence[Job], fixed: Tensor, asked: Asked) -> list[Constraint]:
         device, chosen = fixed.device, []
         marks, particles = self.tables.marks.to(device), self.tables.particles.to(device)
         if not self.decode.unk:
             chosen.append(constraints.only_where(fixed, UNK))
-        if asked.punctuation:
+        if "punctuation" in asked.wishes:
             chosen.append(constraints.punctuation(marks, free=fixed != PAD))
         if "repetition" in asked.rules:
             chosen.append(constraints.repetition(marks, eos=EOS, pad=PAD, unk=UNK, fixed=fixed))
@@ -327,7 +332,7 @@ class Session:
             if hard or self.decode.tones == "soft":
                 weight = None if hard else self.decode.tone_weight
                 chosen.append(constraints.tones(self.tables.tones.to(device), needs, weight=weight))
-        if asked.avoid and any(job.avoid for job in jobs):
+        if "avoid" in asked.wishes and any(job.avoid for job in jobs):
             avoided = self.padded([[self.tables.id(character) for character in job.avoid] for job in jobs])
             chosen.append(constraints.avoid(avoided, fixed=fixed, pad=PAD))
         return chosen
@@ -335,7 +340,7 @@ class Session:
     def fixed(self, job: Job, template: str, asked: Asked) -> list[int]:
         """The template in ids; UNK also where the upper line has a mark that the target has no id for."""
         found = [PAD if character == FREE else self.tables.id(character) for character in template]
-        if asked.punctuation:
+        if "punctuation" in asked.wishes:
             found = [UNK if id == PAD and self.unknown_mark(c) else id for id, c in zip(found, job.upper)]
         return found
 
@@ -352,6 +357,25 @@ class Session:
         longest = max(map(len, rows), default=0)
         return torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows], device=self.src.device).long()
 
+    def lines_of(self, best: Hypotheses, row: int, job: Job, template: str) -> list[Found]:
+        """Of one row of the search, those that are there."""
+        found = []
+        for place, score in enumerate(best.scores[row].tolist()):
+            if score > -math.inf:
+                tokens = [id for id in best.tokens[row, place].tolist() if id != PAD]
+                each = best.token_log_probs[row, place, : len(tokens)].tolist()
+                found.append(Found(self.text(tokens, job, template), tokens, score, each))
+        return found
+
+    def text(self, tokens: Sequence[int], job: Job, template: str) -> str:
+        """A character that the model does not know is written as it was asked for, or as the upper line's mark."""
+        shown = []
+        for place, id in enumerate(tokens[:-1]):
+            wanted, upper = template[place], job.upper[place]
+            known = wanted if wanted != FREE else upper if self.unknown_mark(upper) else UNKNOWN
+            shown.append(known if id == UNK else self.tables.tokenizer.decode([id]))
+        return "".join(shown)
+
     def joined(self, found: Sequence[Sequence[Found]], remarks: tuple[tuple[str, ...], ...]) -> Hypotheses:
         """As `model.search` gives it."""
         count = self.decode.n_best
@@ -364,14 +388,10 @@ class Session:
                 each[row, place, : len(line.tokens)] = torch.tensor(line.log_probs)
                 scores[row, place] = line.score
         total = each.sum(dim=2).masked_fill(scores.isneginf(), -math.inf)
-        return Hypotheses(*(part.to(self.src.device) for part in (tokens, scores, total, each)), remarks)
+        texts = tuple((*(line.text for line in lines), *[""] * (count - len(lines))) for lines in found)
+        return Hypotheses(*(part.to(self.src.device) for part in (tokens, scores, total, each)), remarks, texts)
 
 
-def lines_of(best: Hypotheses, row: int) -> list[Found]:
-    """Of one sentence, those that are there."""
-    found = []
-    for place, score in enumerate(best.scores[row].tolist()):
-        if score > -math.inf:
-            tokens = [id for id in best.tokens[row, place].tolist() if id != PAD]
-            found.append(Found(tokens, score, best.token_log_probs[row, place, : len(tokens)].tolist()))
-    return found
+def subsets(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """None of them, each, each two, …, in their order."""
+    return itertools.chain.from_iterable(itertools.combinations(names, count) for count in range(len(names) + 1))

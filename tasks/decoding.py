@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from data.errors import DuetError
 from data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from model import constraints
 from model.base import Seq2Seq
@@ -33,6 +34,11 @@ def one_line(text: str) -> str:
     return text.replace("\n", " ").replace("\r", " ")
 
 
+def text_of(found: Hypotheses, row: int, place: int, tokenizer: Tokenizer) -> str:
+    """The text of a hypothesis, on one line."""
+    return found.texts[row][place] if found.texts else one_line(tokenizer.decode(found.tokens[row, place].tolist()))
+
+
 @dataclass(kw_only=True)
 class Decode:
     """Options of every search.
@@ -53,11 +59,14 @@ class Decode:
     def __post_init__(self):
         least = {"max_len_a": 0, "max_len_b": 0, "min_len": 0, "no_repeat_ngram": 0, "repetition_penalty": 1}
         self.check_least(least)
+        for name, most in {"max_len_a": 100, "max_len_b": 10_000}.items():
+            if getattr(self, name) > most:
+                raise ValueError(f"decode.{name} must be at most {most:,}, not {getattr(self, name)}")
 
     def check_least(self, least: dict[str, float]) -> None:
         """Raises ValueError for an option below its least value."""
         for name, bound in least.items():
-            if getattr(self, name) < bound:
+            if not getattr(self, name) >= bound:
                 raise ValueError(f"decode.{name} must be at least {bound}, not {getattr(self, name)}")
 
     def rules(self) -> list[Constraint]:
@@ -71,8 +80,8 @@ class Decode:
             rules.append(constraints.min_length(self.min_len, EOS))  # the last: it must see what is left
         return rules
 
-    def check(self, tokenizer: Tokenizer) -> None:
-        """Raises DuetError for a tokenizer (of the target) that this search cannot work with: told before the work."""
+    def check(self, model: Seq2Seq, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:
+        """Raises DuetError for a model or tokenizers that this search cannot work with: told before the work."""
 
     def limits(self, model: Seq2Seq, src_mask: Tensor) -> Tensor:
         """(B,), for each sentence on its own: its neighbours in the batch do not matter."""
@@ -95,16 +104,14 @@ class Decode:
 
         tokenizer (of the target) and requests (B): for searches that depend on more than ids.
         """
-        limits, rules = self.limits(model, src_mask), self.rules()
+        limits, rules, never = self.limits(model, src_mask), self.rules(), [] if self.unk else [UNK]
         if begin is not None:
             limits = torch.maximum(limits, (begin != PAD).sum(dim=1))
-            rules.insert(0, constraints.fixed(begin, eos=EOS, pad=PAD))
-        common = {"max_len": limits, "constraints": rules, "never": [] if self.unk else [UNK], **IDS}
+            unknown = [] if self.unk else [constraints.only_where(begin, UNK)]
+            given = constraints.fixed(begin, eos=EOS, pad=PAD)
+            rules, never = [given, *unknown, *(constraints.where_free(begin, rule, pad=PAD) for rule in rules)], []
+        common = {"max_len": limits, "constraints": rules, "never": never, **IDS}
         return self.search(model, src, src_mask, index, common)
-
-    def text(self, ids: Sequence[int], tokenizer: Tokenizer, request: Request) -> str:
-        """The text of a hypothesis, on one line."""
-        return one_line(tokenizer.decode(ids))
 
     def search(self, model: Seq2Seq, src: Tensor, src_mask: Tensor, index: Tensor, common: dict) -> Hypotheses:
         """common: what every search of `model.search` is given."""
@@ -138,7 +145,8 @@ class Sample(Decode):
 
     def search(self, model, src, src_mask, index, common):
         options = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
-        seeds = (index * 0x9E3779B1 + self.seed * 0x85EBCA77) % 2**32  # a CPU generator takes 32 bits; odd: no two alike
+        # a CPU generator takes 32 bits; odd factors: no two alike
+        seeds = (index * 0x9E3779B1 + self.seed * 0x85EBCA77 % 2**32) % 2**32
         return sample(model, src, src_mask, seeds=seeds, **options, **common)
 
 
@@ -162,7 +170,24 @@ class Beam(Decode):
             raise ValueError(f"decode.groups must divide decode.size={self.size}, but {self.groups} does not")
         if isinstance(self.length_penalty, str) and self.length_penalty != "average":
             raise ValueError(f"decode.length_penalty must be a number or average, not {self.length_penalty!r}")
+        if not isinstance(self.length_penalty, str) and not -10 <= self.length_penalty <= 10:
+            raise ValueError(f"decode.length_penalty must be from -10 to 10, not {self.length_penalty}")
+
+    def check(self, model, src_tokenizer, tgt_tokenizer):
+        if self.coverage_penalty > 0 and not has_cross_attention(model):
+            raise DuetError("decode.coverage_penalty needs cross-attention, and this model has none: leave it at 0")
 
     def search(self, model, src, src_mask, index, common):
         options = ("size", "n_best", "length_penalty", "coverage_penalty", "groups", "diversity")
         return beam(model, src, src_mask, **{name: getattr(self, name) for name in options}, **common)
+
+
+@torch.inference_mode()
+def has_cross_attention(model: Seq2Seq) -> bool:
+    """Tried on an empty sentence."""
+    device, training = next(model.parameters()).device, model.training
+    src, first = torch.tensor([[EOS]], device=device), torch.tensor([BOS], device=device)
+    state = model.eval().encode(src, torch.ones_like(src, dtype=torch.bool), need_weights=True)
+    found = "cross" in model.step(first, state)[1]
+    model.train(training)
+    return found

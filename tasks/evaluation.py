@@ -92,7 +92,7 @@ def prepare(config: DictConfig, ckpts: Sequence[str | Path], model: Translator) 
     """Reads what is to be scored. config has passed `check`. Raises DuetError for options and files that do not fit."""
     split, data = make_split(config, model)
     decode = make(OmegaConf.to_container(config.decode, resolve=True))
-    decode.check(model.tgt_tokenizer)
+    decode.check(model.model, model.src_tokenizer, model.tgt_tokenizer)
     texts = (data.sources(split), data.references(split))
     return Subject(tuple(map(Path, ckpts)), model, config, data, split, *texts, decode)
 
@@ -185,7 +185,7 @@ def couplet_figures(subject: Subject, hypotheses: Sequence[str]) -> dict:
     the references. There are no random lines where the training split is not at hand.
     """
     system = subject.config.metrics.couplet
-    tones, known = Tones(system), subject.model.score(subject.sources, subject.references)
+    tones, known = Tones(system), subject.model.score(subject.sources, subject.references, limit=subject.data.max_target)
     try:
         training = subject.data.references("train")
     except DuetError:

@@ -13,7 +13,7 @@ from data.errors import DuetError
 from data.tokenizer import BOS, EOS, PAD, Tokenizer
 from model.base import Seq2Seq
 from tasks import heatmap
-from tasks.decoding import Decode, Request
+from tasks.decoding import Decode, Request, text_of
 
 
 class Samples(Callback):
@@ -136,7 +136,7 @@ class Look:
         tgt = torch.cat([gold.new_tensor([BOS]), gold[:-1]])
         with torch.no_grad():
             output = model(batch.src, batch.src_mask, tgt.unsqueeze(0), need_weights=True)
-        self.text = decode.text(gold.tolist(), tgt_tokenizer, requests[0])
+        self.text = text_of(found, 0, 0, tgt_tokenizer)
         self.attention: dict[str, Tensor] = {kind: weights[0].float().cpu() for kind, weights in output.attention.items()}
         source_pieces = src_tokenizer.pieces(batch.src[0].tolist())
         gold_pieces, tgt_pieces = tgt_tokenizer.pieces(gold.tolist()), tgt_tokenizer.pieces(tgt.tolist())

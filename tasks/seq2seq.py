@@ -3,7 +3,6 @@
 Shapes: B batch, T target tokens, M real target tokens of a batch.
 """
 
-import itertools
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -15,7 +14,7 @@ from torch import Tensor
 from data.batching import Batch
 from data.tokenizer import EOS, PAD, Tokenizer
 from model.base import Seq2Seq
-from tasks.decoding import Decode, Request
+from tasks.decoding import Decode, Request, text_of
 from tasks.forcing import Constant, Schedule
 from tasks.loss import smoothed_cross_entropy
 from tasks.metrics import quick_scores, scores
@@ -36,8 +35,7 @@ def translate_batch(model: Seq2Seq, decode: Decode, batch: Batch, tokenizer: Tok
     requests = [Request(sources[place]) for place in batch.index.tolist()]
     found = decode(model, batch.src, batch.src_mask, batch.index, tokenizer=tokenizer, requests=requests)
     best, blank = found.tokens[:, 0], (batch.src[:, 0] == EOS).tolist()
-    texts = map(decode.text, best.tolist(), itertools.repeat(tokenizer), requests)
-    lines = ["" if empty else line for empty, line in zip(blank, texts)]
+    lines = ["" if empty else text_of(found, row, 0, tokenizer) for row, empty in enumerate(blank)]
     return Translated(lines, int((best != PAD).sum()), list(found.remarks or [()] * len(lines)))
 
 

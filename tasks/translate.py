@@ -28,6 +28,7 @@ from tasks.quiet import quiet
 
 FIRST_WINDOW = 16  # lines; each window is twice as long as the one before, so that the first results come early
 FORMATS = ("text", "json")
+PART = 1_000_003  # between the places of two sentences of one line: no line of a file of that length has the same
 
 
 class Line(NamedTuple):
@@ -67,6 +68,18 @@ def _stdin() -> Iterator[str]:
         except UnicodeDecodeError as error:
             raise DuetError(f"stdin, line {number}: not UTF-8 ({error.reason} at byte {error.start})") from None
         yield (line.removeprefix(BOM) if number == 1 else line).removesuffix("\n").removesuffix("\r")
+
+
+def begun(lines: Iterator[str]) -> Iterator[str]:
+    """The same lines. The first one has been read, so that a file that is not there is told before anything is written."""
+    return itertools.chain(list(itertools.islice(lines, 1)), lines)
+
+
+def terminal_asks(config: DictConfig) -> bool:
+    """Whether lines come from a person."""
+    if config.input is None and sys.stdin is None:
+        raise DuetError("stdin is closed: give input=FILE")
+    return config.input is None and sys.stdin.isatty()
 
 
 def windows(lines: Iterator[str], largest: int) -> Iterator[list[str]]:
@@ -112,7 +125,8 @@ def translated(job: Job, lines: Sequence[Line], texts: dict) -> list[str]:
     """What is written for each line. texts: what is counted on the way."""
     flat = [part for line in lines for part in line.parts]
     starts = list(itertools.accumulate((len(line.parts) for line in lines), initial=0))
-    found = search(job, flat, first=lines[0].number - 1)
+    places = [line.number - 1 + part * PART for line in lines for part in range(len(line.parts))]
+    found = search(job, flat, places)
     for line in lines:
         texts["cut"] += line.cut
         texts["first_cut"] = texts["first_cut"] or (line.number if line.cut else 0)
@@ -123,9 +137,9 @@ def translated(job: Job, lines: Sequence[Line], texts: dict) -> list[str]:
     return results
 
 
-def search(job: Job, texts: Sequence[str], first: int) -> list[list[Translation]]:
-    """Every text's hypotheses. Sources are cut at the limit."""
-    return job.model.search(texts, decode=job.decode, batch_size=job.config.batch_size, first=first, limit=job.limit)
+def search(job: Job, texts: Sequence[str], places: Sequence[int]) -> list[list[Translation]]:
+    """Every text's hypotheses. Sources are cut at the limit. places: on which random draws depend."""
+    return job.model.search(texts, decode=job.decode, batch_size=job.config.batch_size, places=places, limit=job.limit)
 
 
 def joined(texts: Iterable[str]) -> str:
@@ -163,20 +177,36 @@ def of_hypothesis(hypothesis: Translation) -> dict:
 
 
 class Output:
-    """Where lines go: stdout, or a file that is `.<name>.part` until all is written, so that it is never mistaken for whole."""
+    """Where lines go: stdout, or a file that is `.<name>.part` until all is written, so that it is never mistaken for whole.
 
-    def __init__(self, path: str | None, resume: bool):
-        self.path = Path(path) if path is not None else None
-        self.done = 0  # lines that an interrupted run has written
-        self.file: BinaryIO = sys.stdout.buffer
+    resume: goes on with such a part; None: this command cannot, and begins anew. source: the file that is read. What is no
+    ordinary file (a pipe, a device) is written to as it is.
+    """
+
+    def __init__(self, path: str | None, *, resume: bool | None = None, source: str | None = None):
+        self.path = Path(path).resolve() if path is not None else None  # a link stays a link
+        self.part, self.done = None, 0  # lines that an interrupted run has written
         if self.path is None:
             if resume:
                 raise DuetError("resume=true goes on with a file: give output=FILE")
-            return
-        self.part = self.path.with_name(f".{self.path.name}.part")
-        if self.part.exists() and not resume:
+            if sys.stdout is None:
+                raise DuetError("stdout is closed: give output=FILE")
+            self.file: BinaryIO = sys.stdout.buffer
+        elif self.path.exists() and not self.path.is_file():
+            if resume or self.path.is_dir():
+                raise DuetError(f"output={path} is no ordinary file{': it cannot be gone on with' if resume else ''}")
+            self.file = open(self.path, "wb")  # noqa: SIM115  closed by `close`
+        else:
+            if source is not None and self.path == Path(source).resolve():
+                raise DuetError(f"input and output are the same file, {path}")
+            self.part = self.path.with_name(f".{self.path.name}.part")
+            self._open(resume)
+
+    def _open(self, resume: bool | None) -> None:
+        there = self.part.exists() and self.part.stat().st_size > 0
+        if there and resume is False:
             raise DuetError(f"{self.part} is left from a run that was interrupted: go on with resume=true, or remove it")
-        self.file = open(self.part, "r+b" if self.part.exists() else "w+b")  # noqa: SIM115  closed by `close`
+        self.file = open(self.part, "r+b" if there and resume else "w+b")  # noqa: SIM115  closed by `close`
         whole = 0
         for line in self.file:
             if line.endswith(b"\n"):
@@ -193,6 +223,7 @@ class Output:
         """All is written."""
         if self.path is not None:
             self.file.close()
+        if self.part is not None:
             os.replace(self.part, self.path)
 
 
@@ -202,8 +233,8 @@ class Output:
 def run(job: Job) -> None:
     """From the input to the output."""
     config = job.config
-    output = Output(config.output, config.resume)
-    lines, counts = lines_of(config), {"cut": 0, "first_cut": 0}
+    lines, counts = begun(lines_of(config)), {"cut": 0, "first_cut": 0}
+    output = Output(config.output, resume=config.resume, source=config.input)
     skipped = sum(1 for _ in itertools.islice(lines, output.done))
     if skipped < output.done:
         raise DuetError(f"{output.part} has {output.done} lines, the input only {skipped}: it is of another one")
@@ -242,7 +273,7 @@ def job_of(words: Sequence[str]) -> Job:
     limits = [config.max_length or model.config["data"].get("max_length", 256), model.max_source]
     limit = min(limit for limit in limits if limit is not None)
     decode = make(OmegaConf.to_container(config.decode, resolve=True))
-    decode.check(model.tgt_tokenizer)
+    decode.check(model.model, model.src_tokenizer, model.tgt_tokenizer)
     return Job(model, decode, config, limit)
 
 
@@ -255,8 +286,8 @@ def main() -> None:
     cli.check_choices(words)
     job = job_of(words)
     try:
-        if job.config.input is None and sys.stdin.isatty():
-            terminal.prompt(job.model, lambda text: search(job, [text], first=0)[0], job.limit)
+        if terminal_asks(job.config):
+            terminal.prompt(job.model, lambda text: search(job, [text], [0])[0], job.limit)
         else:
             run(job)
         sys.stdout.flush()

@@ -28,7 +28,7 @@ def weights(path):
     (["n=2"], "average_2.ckpt", (60, 40)),
     (["n=3"], "average_3.ckpt", (60, 40, 20)),
     (["n=1"], "average_1.ckpt", (60,)),
-    (["n=2", "by=best"], "average_2.ckpt", None),
+    (["n=2", "by=best"], "average_best_2.ckpt", None),
 ])  # fmt: skip
 def test_weights_are_the_mean(shell, run, words, name, steps):
     done = averaged(shell, "run", *words)

@@ -96,7 +96,8 @@ def test_yaml_and_signature_have_the_same_defaults(group, name):
         for key, parameter in inspect.signature(target).parameters.items():
             known = key in node and parameter.default is not inspect.Parameter.empty
             if known and key not in ("seed", "valid_decode", "teacher_forcing") and (group, key) != ("scheduler", "steps"):
-                assert node[key] == parameter.default, (path, key)
+                default = list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default
+                assert node[key] == default, (path, key)
 
 
 @pytest.mark.parametrize("name", [name for group, name in FILES if group == "model"])

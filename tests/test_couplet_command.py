@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from data.tokenizer import Characters
+from data.tokenizer import Characters, SentencePiece
 from data.tones import Tones
 from tasks import couplet, load
 from tasks.couplet import broken_rules, distance, parse, tones_of, wide
@@ -16,7 +16,8 @@ from tasks.decoding import Request
 
 PAIRS = [
     ("春风吹柳绿", "秋月照花红"), ("山高云自起", "海阔月常明"), ("白日依山尽", "黄河入海流"), ("春风，秋月", "白雪，红梅"),
-    ("青山依旧在", "绿水自长流"), ("云开天地远", "雨过水山新"), ("日月光天德", "山河壮帝居"), ("花开春不老", "月照夜常明"),
+    ("青山依旧在", "绿水自长流"), ("云开天地远", "雨过水山新"), ("日月光天德", "山河壮帝居"), ("千里江陵近", "万重山水轻"),
+    ("花开春不老", "月照夜常明"),
 ]  # fmt: skip
 
 
@@ -29,6 +30,9 @@ PAIRS = [
         ("白日依山尽｜－河－海－", Request("白日依山尽", fixed="-河-海-")),
         ("白日|+春风 月|+花", Request("白日", words=("春风", "月", "花"))),
         ("白日依山尽|!愁苦|-----", Request("白日依山尽", fixed="-----", avoid="愁苦")),
+        ("白日依山尽|!愁苦悲恨", Request("白日依山尽", avoid="愁苦悲恨")),
+        ("白日依山尽|+愁苦悲恨", Request("白日依山尽", words=("愁苦悲恨",))),
+        ("！春风|！秋月", Request("！春风", fixed="！秋月")),
         ("白日|", Request("白日")),
         ("", Request("")),
         ("|--", Request("", fixed="--")),
@@ -147,6 +151,8 @@ def test_traditional_lines_have_traditional_answers(shell, monkeypatch, ckpt):
         and one.back("秋月云", "春风") == "秋月云"
     )
     assert couplet.Script(alphabet, "traditional").back("云", "春风") == "雲"
+    assert len({*one.back("头发出发", "春風")}) == 3, "one character is written in one way"
+    assert one.back("丹里", "春風", "裡") == "丹裡", "what is given stays as it was"
     assert couplet.Script(alphabet, "simplified").back("雲", "春風") == "云"
     done = ask(shell, monkeypatch, ckpt, "春風吹柳綠|--紅--\n", "format=json")
     assert all(answer["text"][2] == "紅" for answer in json.loads(done.out)["answers"])
@@ -167,6 +173,7 @@ def test_answers_differ_and_alternatives_differ_at_one_place(ckpt, monkeypatch, 
         (["format=xml"], "format is 'xml'"),
         (["script=both"], "script is 'both'"),
         (["answers=0"], "answers must be"),
+        (["answers=30"], "decode.n_best"),
         (["decode=beam"], "decode=couplet"),
         (["decode.tones=loud"], "decode.tones"),
         (["decode.give_up=[length]"], "decode.give_up"),
@@ -189,10 +196,12 @@ def test_a_prompt_answers_and_looks(ckpt, monkeypatch, capsys):
     assert out.count("上联") == 3 and "cannot be met" in out and out.count(couplet.HELP) == 2 and any(c in out for c in "░▒▓█")
 
 
-def test_the_search_needs_characters_and_texts(ckpt):
+def test_the_search_needs_characters_on_both_sides(ckpt):
     model = load(ckpt)
-    batch = model.batch([(model.src_tokenizer.encode("白日"), [])], [0])
     from data.errors import DuetError
 
-    with pytest.raises(DuetError, match="tokenizer=characters"):
-        Couplet()(model.model, batch.src, batch.src_mask, batch.index)
+    other = SentencePiece.__new__(SentencePiece)
+    for pair in ((other, model.tgt_tokenizer), (model.src_tokenizer, other)):
+        with pytest.raises(DuetError, match="tokenizer=characters"):
+            Couplet().check(model.model, *pair)
+    Couplet().check(model.model, model.src_tokenizer, model.tgt_tokenizer)

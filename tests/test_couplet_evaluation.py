@@ -68,7 +68,7 @@ def test_several_training_files_are_one_corpus(shell, tmp_path):
 @pytest.mark.parametrize(
     "words, part",
     [
-        (["tokenizer=sentencepiece", "tokenizer.vocab_size=40"], "tokenizer=characters"),
+        (["tokenizer=sentencepiece", "tokenizer.vocab_size=120"], "tokenizer=characters"),
         (["metrics.couplet=cantonese"], "tones are 'cantonese'"),
         (["decode.tone_system=cantonese"], "decode.tone_system"),
         (["data.train_file=[]"], "data.train_file"),

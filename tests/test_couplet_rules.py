@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from data.tokenizer import EOS, PAD, UNK, Characters
+from data.tokenizer import EOS, PAD, UNK, UNKNOWN, Characters
 from data.tones import Tone
 from model import constraints
 from tasks.build import Translator
@@ -223,6 +223,8 @@ REQUESTS = [  # what is asked -> what is given up
     (Request("春风，秋月", fixed="--花--"), {("punctuation",)}),
     (Request("春风，秋月", fixed="，----"), {("punctuation",)}),
     (Request("白日依山尽", fixed="-海---"), {("tones",)}),  # 日 and 海 are both oblique
+    (Request("白日依山尽", words=("龘靐",)), {()}),  # characters that the model does not know
+    (Request("白日依山尽", words=("龘", "春"), avoid="花"), {()}),
     (Request("一"), {()}),
     (Request(FORTY), {()}),
 ]
@@ -230,7 +232,7 @@ REQUESTS = [  # what is asked -> what is given up
 
 @pytest.mark.parametrize("request_, wanted", REQUESTS, ids=lambda x: str(x)[:60])
 def test_what_is_asked_is_met_or_told(request_, wanted):
-    model = translator(ALPHABET + "东西南北高低远近青红云雨")
+    model = translator(ALPHABET + "东西南北高低远近青云雨")
     found = model.search([request_.text], decode=Couplet(n_best=3, tones="hard"), requests=[request_])[0]
     assert {h.remarks for h in found} == wanted
     if request_.fixed and len(request_.fixed) != len(request_.text):
@@ -291,3 +293,40 @@ def test_templates_are_no_more_than_asked_for():
     job = Job(tables(), Request(FORTY, words=("天", "地")), 40)
     found = job.templates(frozenset(), 16)
     assert len({*found}) == 16 and all(template.count("天") == template.count("地") == 1 for template in found)
+
+
+@pytest.mark.parametrize(
+    "options, request_, wanted",
+    [
+        ({"give_up": []}, Request("春风秋月", fixed="春---"), ("no line keeps all that is asked",)),
+        ({"give_up": ["tones"]}, Request("春风秋月", fixed="春---"), ("no line keeps all that is asked",)),
+        ({"give_up": ["copy"], "tones": "off", "repetition": False}, Request("春风秋月", fixed="春---"), ("copy",)),
+        ({"give_up": [], "copy": False}, Request("春风秋月", fixed="春---"), ()),
+        ({"no_repeat_ngram": 1}, Request("春，风，月"), ("punctuation",)),
+        ({}, Request("春，风", avoid=ALPHABET.replace("，", "")), ("avoid",)),
+        ({"tones": "hard"}, Request("春风", avoid=ALPHABET), ("avoid",)),
+    ],
+)
+def test_no_more_is_given_up_than_may_be(options, request_, wanted):
+    model = translator(ALPHABET)
+    found = model.search([request_.text], decode=Couplet(**options), requests=[request_])[0]
+    assert found[0].remarks == wanted
+    assert bool(found[0].text) == ("no line keeps all that is asked" not in wanted)
+
+
+def test_many_words_in_a_long_line_take_no_time():
+    """All ways to place five words in forty places would be fifty million."""
+    words = ("天", "地", "中", "看", "人")
+    model = translator(ALPHABET)
+    found = model.search([FORTY], decode=Couplet(), requests=[Request(FORTY, words=words)])[0][0]
+    assert all(word in found.text for word in words) and not any(r.startswith("word") for r in found.remarks)
+    asked = Request("春风秋月山水江海花", words=(*words, "日", "黄", "河", "流", "依"))  # ten words, nine places
+    assert model.search([asked.text], decode=Couplet(), requests=[asked])[0][0].remarks == ("word 依",)
+
+
+def test_an_unknown_character_that_nobody_asked_for_is_shown_as_one():
+    model = translator(ALPHABET)
+    with torch.no_grad():
+        model.model.weight[:, UNK] += 20
+    assert model.search(["春风"], decode=Couplet(unk=True))[0][0].text == UNKNOWN * 2
+    assert UNKNOWN not in model.search(["春风"], decode=Couplet())[0][0].text

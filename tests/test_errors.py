@@ -48,7 +48,7 @@ MISTAKES = {
     **{
         f"value: {word}": (None, [word], [f"{word.partition('=')[0]} must be "])
         for word in (
-            "data.root=[1]", "data.max_ratio=abc", "data.train_file=[a]", "model.dropout=abc", "model.window=abc", "optimizer.betas=5",
+            "data.root=[1]", "data.max_ratio=abc", "data.train_file=[1]", "model.dropout=abc", "model.window=abc", "optimizer.betas=5",
             "trainer.max_epochs=[1]", "trainer.max_steps=abc", "trainer.max_steps=null", "decode.max_len_a=abc", "scheduler.cooldown=abc",
             "callbacks.samples.count=abc", "callbacks.early_stopping.patience=abc", "task.valid_decode.max_len_b=-1", "task.compile=5",
             "tokenizer.min_count=abc", "metrics.bleu.lowercase=abc", "test=abc", "optimizer.lr=.inf",
@@ -267,7 +267,7 @@ EVALUATIONS = {
         for word in ("layers=5", "heads=abc", "alignment.layer=abc", "alignment.write=5", "decode.max_len_a=abc", "data.root=[1]",
                      "batch_size=abc", "batch_size=-1", "limit=abc", "limit=0", "heatmaps=abc", "threads=abc", "seed=null")
     },
-    "a number for a group": (["ckpt=best.ckpt", "decode=5"], ["decode is chosen by a name", "beam, greedy, sample"]),
+    "a number for a group": (["ckpt=best.ckpt", "decode=5"], ["decode is chosen by a name", "beam, couplet, greedy, sample"]),
     "a layer that is not there": (["ckpt=best.ckpt", "heatmaps=1", "layers=[9]"], ["no such layer: [9]"]),
     "no such device": (["ckpt=best.ckpt", "device=tpu"], ["device", "tpu"]),
 }

@@ -173,7 +173,7 @@ def test_stopping_early_changes_nothing(name, alpha):
     whole = beam(model, src, mask, **options)
     for count in (1, 2, 4):
         found = beam(model, src, mask, n_best=count, **options)
-        for got, expected in zip(found, whole):
+        for got, expected in zip(found[:4], whole[:4]):
             torch.testing.assert_close(got, expected[:, :count])
 
 

@@ -75,7 +75,7 @@ def test_the_kind_of_every_option_is_known(words):
 def others():
     """The options of the commands that have their own config."""
     for name in ("evaluate", "compare", "translate", "couplet"):
-        yield from (key for key in OmegaConf.load(cli.CONF / f"{name}.yaml") if key != "defaults")
+        yield from (key for key in OmegaConf.load(cli.CONF / f"{name}.yaml") if key not in ("defaults", "decode"))
     yield from (f"alignment.{key}" for key in OmegaConf.load(cli.CONF / "alignment/default.yaml"))
 
 
