@@ -69,12 +69,23 @@ def fixed(tokens: Tensor, *, eos: int, pad: int) -> Constraint:
         place = prefix.size(1)
         if place >= tokens.size(1):
             return scores
-        wanted = tokens[sentence, place].unsqueeze(1)  # (N, 1)
-        every = torch.arange(scores.size(1), device=scores.device)
-        early = (ends[sentence] > place).unsqueeze(1) & (every == eos)
-        return scores.masked_fill(((wanted != pad) & (every != wanted)) | early, -math.inf)
+        later = _without(scores, eos, ends[sentence] > place)
+        wanted = tokens[sentence, place]
+        rows = (wanted != pad).nonzero().squeeze(1)
+        if rows.numel():
+            kept = scores[rows, wanted[rows]]
+            later[rows] = -math.inf
+            later[rows, wanted[rows]] = kept
+        return later
 
     return constraint
+
+
+def _without(scores: Tensor, token: int, rows: Tensor) -> Tensor:
+    """A copy in which these rows (N,) of truth values have no chance of the token."""
+    changed = scores.clone()
+    changed[:, token] = changed[:, token].masked_fill(rows, -math.inf)
+    return changed
 
 
 def where_free(tokens: Tensor, rule: Constraint, *, pad: int) -> Constraint:
@@ -97,8 +108,7 @@ def exact_length(lengths: Tensor, *, eos: int) -> Constraint:
     """lengths (B,): no EOS before that many tokens. (What ends a line there is the search's own limit.)"""
 
     def constraint(scores: Tensor, prefix: Tensor, source: Tensor, sentence: Tensor) -> Tensor:
-        early = (lengths[sentence] > prefix.size(1)).unsqueeze(1)
-        return scores.masked_fill(early & (torch.arange(scores.size(1), device=scores.device) == eos), -math.inf)
+        return _without(scores, eos, lengths[sentence] > prefix.size(1))
 
     return constraint
 
@@ -110,8 +120,7 @@ def only_where(tokens: Tensor, token: int) -> Constraint:
         place = prefix.size(1)
         if place >= tokens.size(1):
             return scores
-        elsewhere = (tokens[sentence, place] != token).unsqueeze(1)
-        return scores.masked_fill(elsewhere & (torch.arange(scores.size(1), device=scores.device) == token), -math.inf)
+        return _without(scores, token, tokens[sentence, place] != token)
 
     return constraint
 
@@ -121,16 +130,21 @@ def punctuation(marks: Tensor, *, free: Tensor | None = None) -> Constraint:
 
     marks (V,): which tokens are punctuation. free (B, T): places that are exempt.
     """
+    ids = marks.nonzero().squeeze(1)
 
     def constraint(scores: Tensor, prefix: Tensor, source: Tensor, sentence: Tensor) -> Tensor:
         place = prefix.size(1)
         if place >= source.size(1):
             return scores
-        upper = source[:, place].unsqueeze(1)  # (N, 1)
-        wrong = torch.where(is_in(marks, upper), torch.arange(scores.size(1), device=scores.device) != upper, marks)
+        upper = source[:, place]  # (N,)
+        ruled = scores.index_fill(1, ids, -math.inf)
+        rows = is_in(marks, upper).nonzero().squeeze(1)
+        ruled[rows] = -math.inf
+        ruled[rows, upper[rows]] = scores[rows, upper[rows]]
         if free is not None and place < free.size(1):
-            wrong = wrong & ~free[sentence, place].unsqueeze(1)
-        return scores.masked_fill(wrong, -math.inf)
+            rows = free[sentence, place].nonzero().squeeze(1)
+            ruled[rows] = scores[rows]
+        return ruled
 
     return constraint
 
@@ -143,7 +157,7 @@ def repetition(marks: Tensor, *, eos: int, pad: int, unk: int, fixed: Tensor | N
     """
 
     def constraint(scores: Tensor, prefix: Tensor, source: Tensor, sentence: Tensor) -> Tensor:
-        place, size = prefix.size(1), scores.size(1)
+        place = prefix.size(1)
         if place >= source.size(1):
             return scores
         upper = source[:, place].unsqueeze(1)  # (N, 1)
@@ -158,10 +172,16 @@ def repetition(marks: Tensor, *, eos: int, pad: int, unk: int, fixed: Tensor | N
             spent = torch.cat([spent, later.masked_fill(theirs == upper, pad)], dim=1)
             wanted = torch.where(wanted == pad, _first(later, theirs == upper, pad), wanted)
             spent = torch.cat([spent, later.masked_fill((theirs != upper) | (later == wanted), pad)], dim=1)
-        every = torch.arange(size, device=scores.device)
-        wrong = (every != wanted) & (wanted != pad) & (wanted != unk) & (every != eos)
-        banned = scores.scatter(1, spent, -math.inf)
-        return torch.where(counts, banned.masked_fill(wrong, -math.inf), scores)
+        ruled = scores.scatter(1, spent, -math.inf)
+        wanted = wanted.squeeze(1)
+        rows = ((wanted != pad) & (wanted != unk)).nonzero().squeeze(1)
+        if rows.numel():
+            kept = ruled[rows, wanted[rows]]
+            ruled[rows, :eos], ruled[rows, eos + 1 :] = -math.inf, -math.inf
+            ruled[rows, wanted[rows]] = kept
+        rows = (~counts.squeeze(1)).nonzero().squeeze(1)
+        ruled[rows] = scores[rows]
+        return ruled
 
     return constraint
 
@@ -189,12 +209,12 @@ def copies(marks: Tensor, particles: Tensor, *, pad: int) -> Constraint:
         own = taken[:, place].unsqueeze(1)
         allowed = is_in(particles, own) & (own != pad)
         kept = torch.where(allowed, scores.gather(1, own), -math.inf)
-        return scores.scatter(1, taken, -math.inf).scatter(1, own, kept)
+        return scores.scatter(1, taken, -math.inf).scatter_(1, own, kept)
 
     return constraint
 
 
-LEVEL, OBLIQUE = 1, 2  # 平, 仄: bits, so that 3 is a character of both tones, or of an unknown one
+LEVEL, OBLIQUE, BOTH = 1, 2, 3  # 平, 仄: bits, so that 3 is a character of both tones, or of an unknown one
 
 
 def tones(table: Tensor, wanted: Tensor, *, weight: float | None = None) -> Constraint:
@@ -203,13 +223,15 @@ def tones(table: Tensor, wanted: Tensor, *, weight: float | None = None) -> Cons
     weight: taken off the score of a token that lacks it; None: such a token does not come at all.
     """
 
+    needs = torch.arange(BOTH + 1, device=table.device).unsqueeze(1)
+    lacks = (table & needs) != needs  # (4, V)
+    taken = lacks.float().masked_fill(lacks, math.inf) if weight is None else weight * lacks.float()
+
     def constraint(scores: Tensor, prefix: Tensor, source: Tensor, sentence: Tensor) -> Tensor:
         place = prefix.size(1)
         if place >= wanted.size(1):
             return scores
-        needs = wanted[sentence, place].unsqueeze(1)
-        lacks = (table & needs) != needs
-        return scores.masked_fill(lacks, -math.inf) if weight is None else scores - weight * lacks.to(scores.dtype)
+        return scores - taken[wanted[sentence, place]].to(scores.dtype)
 
     return constraint
 

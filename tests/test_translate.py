@@ -145,6 +145,10 @@ MISTAKES = {
     "resume without a file": (["ckpt=a.ckpt", "input=in.txt", "resume=true"], ["output=FILE"]),
     "an output that was left": (["ckpt=a.ckpt", "input=in.txt", "output=left.txt"], [".left.txt.part", "resume=true"]),
     "another input": (["ckpt=a.ckpt", "input=short.txt", "output=left.txt", "resume=true"], ["has 2 lines, the input only 1"]),
+    "input is output": (["ckpt=a.ckpt", "input=in.txt", "output=./in.txt"], ["the same file"]),
+    "a folder as output": (["ckpt=a.ckpt", "input=in.txt", "output=."], ["no ordinary file"]),
+    "an endless output": (["ckpt=a.ckpt", "decode.max_len_b=1e20"], ["decode.max_len_b must be at most 10,000"]),
+    "a penalty without bounds": (["ckpt=a.ckpt", "decode=beam", "decode.length_penalty=99"], ["decode.length_penalty must"]),
     "a folder that is not there": (["ckpt=a.ckpt", "input=in.txt", "output=no/out.txt"], ["no/"]),
 }  # fmt: skip
 
@@ -175,6 +179,47 @@ def test_an_interrupted_output_is_continued(here):
         done = run(here, "ckpt=a.ckpt", "input=in.txt", "output=out.txt", "decode=sample", "resume=true")
         assert done.code == 0, done.err
         assert (here.folder / "out.txt").read_bytes() == whole and not (here.folder / ".out.txt.part").exists()
+
+
+def test_random_draws_are_those_of_the_line_where_lines_are_split_too(here):
+    long = ". ".join(["one two three"] * 5) + "."
+    lines = [long if i % 3 == 0 else line for i, line in enumerate(LINES)]
+    (here.folder / "in.txt").write_text("".join(line + "\n" for line in lines))
+    words = ["ckpt=a.ckpt", "input=in.txt", "decode=sample", "max_length=20", "split_long=true"]
+    assert run(here, *words, "output=whole.txt").code == 0
+    whole = written(here, "whole.txt")
+    for window in (1, 5, 16):
+        assert run(here, *words, "output=out.txt", f"window={window}").code == 0
+        assert written(here) == whole
+    (here.folder / ".out.txt.part").write_text("".join(line + "\n" for line in whole[:20]))
+    assert run(here, *words, "output=out.txt", "resume=true").code == 0 and written(here) == whole
+
+
+def test_a_mistake_leaves_nothing_in_the_way(here):
+    assert run(here, "ckpt=a.ckpt", "input=nowhere", "output=out.txt").code == 2
+    assert not (here.folder / ".out.txt.part").exists()
+    assert run(here, "ckpt=a.ckpt", "input=in.txt", "output=out.txt").code == 0
+
+
+def test_a_link_and_a_pipe_stay_what_they_are(here):
+    (here.folder / "link.txt").symlink_to("target.txt")
+    (here.folder / "target.txt").write_text("old\n")
+    assert run(here, "ckpt=a.ckpt", "input=in.txt", "output=link.txt").code == 0
+    assert (here.folder / "link.txt").is_symlink() and len(written(here, "target.txt")) == len(LINES) + 1
+    os.mkfifo(here.folder / "pipe")
+    reader = subprocess.Popen(["cat", "pipe"], cwd=here.folder, stdout=subprocess.PIPE, text=True)
+    assert run(here, "ckpt=a.ckpt", "input=in.txt", "output=pipe").code == 0
+    assert reader.communicate(timeout=60)[0].count("\n") == len(LINES) and (here.folder / "pipe").is_fifo()
+
+
+def test_coverage_without_attention_is_told_before_anything_is_translated(here, monkeypatch):
+    from data.errors import DuetError
+    from tests.models import make
+
+    with pytest.raises(DuetError, match="coverage_penalty needs cross-attention"):
+        Beam(coverage_penalty=0.5).check(make("gru none"), None, None)
+    Beam(coverage_penalty=0.5).check(make("gru additive"), None, None)
+    Beam().check(make("gru none"), None, None)
 
 
 # As processes
@@ -272,6 +317,19 @@ def test_prefixes_are_kept(here):
             assert all(h.text.startswith(prefix) for h in hypotheses) if line else hypotheses == [BLANK]
     free = model.search(["three"], decode=Greedy())[0]
     assert model.search(lines, decode=Greedy(), prefixes=prefixes)[1][0].text == free[0].text
+
+
+def test_a_prefix_stands_whatever_the_rules_say(here):
+    """Unknown characters, and an n-gram that it repeats itself."""
+    model = load(here.folder / "a.ckpt")
+    for prefix, decode in (
+        ("z☃ei", Greedy()),
+        ("eins eins eins", Greedy(no_repeat_ngram=2)),
+        ("eins eins", Beam(no_repeat_ngram=3)),
+    ):
+        for hypothesis in model.search(["one two"], decode=decode, prefixes=[prefix])[0]:
+            assert hypothesis.text.startswith(prefix.replace("☃", "⁇")) and math.isfinite(hypothesis.score)
+            assert "⁇" not in hypothesis.text[len(prefix) :]
 
 
 def test_scoring_a_translation_gives_the_number_of_the_search(here):
