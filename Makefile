@@ -18,7 +18,7 @@ demo: $(VENV)/installed
 	  echo "TensorBoard  $(BIN)/tensorboard --logdir runs/grammar"
 
 test: $(VENV)/installed-dev lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
