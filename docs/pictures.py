@@ -8,6 +8,10 @@
         tokenizer=characters data.source_column=upper data.target_column=lower data.max_tokens=768 model.layers=2 \\
         optimizer.lr=0.006 scheduler.warmup=400 scheduler.cooldown=0.5 trainer.max_steps=3000
     python -m docs.pictures ckpt=runs/latest/checkpoints/best.ckpt out=docs/img/chinese.png text=明月松间照
+
+    benchmarks/couplets.sh
+    python -m docs.pictures ckpt=runs/couplet_classical/transformer_tiny/…/checkpoints/best.ckpt out=docs/img/couplet.png \\
+        text=两个黄鹂鸣翠柳
 """
 
 import sys
@@ -15,7 +19,7 @@ from pathlib import Path
 
 from data.errors import DuetError
 from tasks import cli, heatmap, load
-from tasks.decoding import Beam
+from tasks.build import make
 from tasks.samples import Look
 
 
@@ -32,7 +36,7 @@ def main() -> None:
         raise DuetError("text is blank: give a sentence to translate")
     model = load(ckpt)
     limit = None if model.model.max_source is None else model.model.max_source - 1
-    look = Look(model.model, text, model.src_tokenizer, model.tgt_tokenizer, Beam(), limit)
+    look = Look(model.model, text, model.src_tokenizer, model.tgt_tokenizer, make(model.config["decode"]), limit)
     if "cross" not in look.attention:
         raise DuetError(f"{ckpt} has no attention to draw")
     heatmap.save(heatmap.draw(look.attention["cross"], *look.labels["cross"], title=look.text), Path(out))
