@@ -1,8 +1,9 @@
 """Does a translation depend on its batch? python benchmarks/independence.py CKPT [CKPT …]
 
 1,000 mixed lines (1 to 60 words, blank ones, ones of unknown characters) with batches of 1, 7 and 64, by every kind of search;
-for each checkpoint, and for an ensemble of all. Prints how many lines have another text, or scores that differ by more
-than 1e-4; ends with 1 if any has. Every line is also translated greedily and by a beam of one, and what a beam of 5 found is
+for each checkpoint, and for an ensemble of all. Prints how many lines have another text than with batches of 64 (and in how many of
+these two were within 1e-5 of each other), and by how much scores differ; ends with 1 if a text differs without a tie, more
+than one in 1,000 does, or a score differs by more than 1e-4. Every line is also translated greedily and by a beam of one, and what a beam of 5 found is
 scored again by `Translator.score`.
 """
 
@@ -51,15 +52,30 @@ def mixed(path: Path, count: int) -> list[str]:
     return lines
 
 
-def differences(one: list[list[Translation]], other: list[list[Translation]]) -> tuple[int, float]:
-    """Lines with another text among their hypotheses, and the largest difference of scores among the rest."""
-    texts, largest = 0, 0.0
+TIE = 1e-5
+
+
+def differences(one: list[list[Translation]], other: list[list[Translation]]) -> tuple[int, int, float]:
+    """Lines with another text among their hypotheses, how many of these are ties, and the largest difference of scores among
+    the rest.
+    """
+    texts, ties, largest = 0, 0, 0.0
     for a, b in zip(one, other, strict=True):
         if [found.text for found in a] != [found.text for found in b]:
-            texts += 1
+            texts, ties = texts + 1, ties + tied(a, b)
         else:
             largest = max([largest, *(abs(x.score - y.score) for x, y in zip(a, b))])
-    return texts, largest
+    return texts, ties, largest
+
+
+def tied(one: list[Translation], other: list[Translation]) -> bool:
+    """Whether the first hypotheses that differ were as good as each other, to the search that ranked them or, for a greedy one,
+    at the token where they part.
+    """
+    x, y = next((x, y) for x, y in zip(one, other) if x.text != y.text)
+    parting = next((i for i, (a, b) in enumerate(zip(x.ids, y.ids)) if a != b), None)
+    token = parting is not None and abs(x.token_log_probs[parting] - y.token_log_probs[parting]) <= TIE
+    return token or abs(x.score - y.score) <= TIE
 
 
 def check(name: str, model: Translator, lines: list[str]) -> bool:
@@ -74,19 +90,20 @@ def check(name: str, model: Translator, lines: list[str]) -> bool:
             print(f"{name:>24}  {how:<30} {error}")
             continue
         counts = [differences(found[BATCHES[-1]], found[size]) for size in BATCHES[:-1]]
-        texts, scores = max(count for count, _ in counts), max(largest for _, largest in counts)
-        good = good and texts == 0 and scores <= 1e-4
+        texts, scores = sum(count for count, _, _ in counts), max(largest for _, _, largest in counts)
+        ties = sum(tie for _, tie, _ in counts)
+        good = good and texts == ties <= max(1, len(lines) // 1000) * len(counts) and scores <= 1e-4
         seconds = time.perf_counter() - began
-        print(f"{name:>24}  {how:<30} {texts} lines differ, scores by at most {scores:.1e}   ({seconds:.0f} s)", flush=True)
+        print(f"{name:>24}  {how:<30} {texts} lines differ, {ties} by ties, scores by at most {scores:.1e}   ({seconds:.0f} s)", flush=True)
     one = model.search(lines, decode=Beam(size=1))
-    texts, _ = differences(model.search(lines), one)
-    print(f"{name:>24}  {'beam 1 and greedy':<30} {texts} lines differ", flush=True)
+    texts, ties, _ = differences(model.search(lines), one)
+    print(f"{name:>24}  {'beam 1 and greedy':<30} {texts} lines differ, {ties} by ties", flush=True)
     best = [found[0] for found in model.search(lines, decode=Beam())]
     again = model.score(lines, [found.text for found in best])
     same = [(a, b) for line, a, b in zip(lines, best, again) if line.strip() and a.ids == b.ids]
     worst = max((abs(a.score - b.score / penalty(len(b.ids), 1.0)) for a, b in same), default=0.0)
     print(f"{name:>24}  {'scored again':<30} {len(same)} lines of the same tokens differ by at most {worst:.1e}", flush=True)
-    return good and texts == 0 and worst <= 1e-4
+    return good and texts == ties and worst <= 1e-4
 
 
 def main() -> int:
