@@ -1,10 +1,10 @@
 """Does a translation depend on its batch? python benchmarks/independence.py CKPT [CKPT …]
 
 1,000 mixed lines (1 to 60 words, blank ones, ones of unknown characters) with batches of 1, 7 and 64, by every kind of search;
-for each checkpoint, and for an ensemble of all. Prints how many lines have another text than with batches of 64 (and in how many of
-these two were within 1e-5 of each other), and by how much scores differ; ends with 1 if a text differs without a tie, more
-than one in 1,000 does, or a score differs by more than 1e-4. Every line is also translated greedily and by a beam of one, and what a beam of 5 found is
-scored again by `Translator.score`.
+for each checkpoint, and for an ensemble of all. Prints how many lines have another text than with batches of 64 (and in how
+many of these two were within 1e-5 of each other), and by how much scores differ; ends with 1 if a text differs without a tie,
+more than one in 1,000 does, or a score differs by more than 1e-4. Every line is also translated greedily and by a beam of one,
+and what a beam of 5 found is scored again by `Translator.score`.
 """
 
 # ruff: noqa: E402  imports come after sys.path
@@ -94,7 +94,8 @@ def check(name: str, model: Translator, lines: list[str]) -> bool:
         ties = sum(tie for _, tie, _ in counts)
         good = good and texts == ties <= max(1, len(lines) // 1000) * len(counts) and scores <= 1e-4
         seconds = time.perf_counter() - began
-        print(f"{name:>24}  {how:<30} {texts} lines differ, {ties} by ties, scores by at most {scores:.1e}   ({seconds:.0f} s)", flush=True)
+        told = f"{texts} lines differ, {ties} by ties, scores by at most {scores:.1e}   ({seconds:.0f} s)"
+        print(f"{name:>24}  {how:<30} {told}", flush=True)
     one = model.search(lines, decode=Beam(size=1))
     texts, ties, _ = differences(model.search(lines), one)
     print(f"{name:>24}  {'beam 1 and greedy':<30} {texts} lines differ, {ties} by ties", flush=True)
