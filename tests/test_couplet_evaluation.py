@@ -45,6 +45,32 @@ def test_how_the_rules_are_kept_is_told_beside_references_copies_and_random_line
         assert title in done.out
 
 
+def test_couplets_of_several_clauses_and_no_test_set(shell, corpus):
+    """The public set of 对联 has no test split: the experiment takes `valid`."""
+    (corpus / "test.tsv").unlink()
+    done = shell.train("experiment=couplet_duilian", "trainer.max_steps=10", data=corpus, tiny=WORDS)
+    assert done.code == 0, done.err
+    assert "runs/couplet_duilian/" in done.out and "test: BLEU" in done.out
+    done = shell.evaluate("ckpt=runs/latest/checkpoints/best.ckpt", "split=valid", "out=out")
+    found = json.loads((shell.folder / "out/metrics.json").read_text())["couplet"]["answers"]
+    assert all(found[name] == 100 for name in FIGURES)
+    answers = (shell.folder / "out/hypotheses.txt").read_text(encoding="utf-8").splitlines()
+    assert answers[[upper for upper, _ in PAIRS].index("春风，秋月")][2] == "，"
+
+
+def test_one_model_for_both_collections(shell, tmp_path):
+    write(tmp_path / "data/couplets", PAIRS[:5], "train", "test")
+    write(tmp_path / "data/duilian", PAIRS[5:], "train", "valid")
+    done = shell.train("experiment=couplet_both", "trainer.max_steps=10", data=tmp_path / "data", tiny=WORDS)
+    assert done.code == 0, done.err
+    assert "training pairs of couplets/train and duilian/train" in done.out and "runs/couplet_both/" in done.out
+    for folder, split in (("couplets", "test"), ("duilian", "valid")):
+        words = [f"data.root={tmp_path}/data/{folder}", f"split={split}", f"data.{split}_file={split}", f"out={folder}"]
+        assert shell.evaluate("ckpt=runs/latest/checkpoints/best.ckpt", *words).code == 0
+        figures = json.loads((shell.folder / folder / "metrics.json").read_text())["couplet"]
+        assert all(figures["answers"][name] == 100 for name in FIGURES)
+
+
 def test_what_was_given_up_is_counted(shell, corpus):
     """In an alphabet of three characters some lines cannot avoid those of the upper line."""
     write(corpus, [("春风春月", "春月春风"), ("风月", "月春")], "train", "valid", "test")

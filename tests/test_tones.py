@@ -9,7 +9,7 @@ from data.errors import DuetError
 from data.tones import SYSTEMS, Tone, Tones, clauses, is_mark
 from tests.conftest import lack
 
-U, L, O, B = Tone.UNKNOWN, Tone.LEVEL, Tone.OBLIQUE, Tone.BOTH  # noqa: E741
+NONE, PING, ZE, BOTH = Tone.UNKNOWN, Tone.LEVEL, Tone.OBLIQUE, Tone.BOTH
 
 
 @pytest.fixture(scope="module")
@@ -22,39 +22,39 @@ def systems() -> dict[str, Tones]:
 
 
 TABLE = [  # characters, by 平水韵, in Mandarin
-    ("天花山风云来人", L, L),
-    ("月夜雨水海草地", O, O),
-    ("白国竹十独", O, L),  # entering tones that have become level
-    ("日月木落客玉", O, O),  # and those that have become oblique
-    ("一", O, B),  # yī; yì and yí before other tones
-    ("不", B, B),  # 尤 and 物; bù, bú before a falling tone
-    ("中看教重长", B, B),
-    ("思过听", B, None),  # level and oblique in verse; Mandarin keeps one of them more often than not
-    ("發", O, L),  # 月
-    ("髮", O, O),  # 月
-    ("发", O, B),  # both of them
-    ("後后", O, O),
-    ("里裏裡", O, O),  # 裡 is not in the book, but 裏 is, and both are 里
-    ("雲云", L, L),
-    ("為爲为", B, B),  # one word in three spellings
-    ("乾", L, L),
-    ("種", O, O),
-    ("干", B, B),  # 干 and 乾 are level, 幹 may be either
-    ("机機", L, L),  # 机 by itself is an alder, and oblique, in the book
-    ("啼炉沉", L, L),  # not in the package's book
-    ("迹懒扫", O, None),
+    ("天花山风云来人", PING, PING),
+    ("月夜雨水海草地", ZE, ZE),
+    ("白国竹十独", ZE, PING),  # entering tones that have become level
+    ("日月木落客玉", ZE, ZE),  # and those that have become oblique
+    ("一", ZE, BOTH),  # yī; yì and yí before other tones
+    ("不", BOTH, BOTH),  # 尤 and 物; bù, bú before a falling tone
+    ("中看教重长", BOTH, BOTH),
+    ("思过听", BOTH, None),  # level and oblique in verse; Mandarin keeps one of them more often than not
+    ("發", ZE, PING),  # 月
+    ("髮", ZE, ZE),  # 月
+    ("发", ZE, BOTH),  # both of them
+    ("後后", ZE, ZE),
+    ("里裏裡", ZE, ZE),  # 裡 is not in the book, but 裏 is, and both are 里
+    ("雲云", PING, PING),
+    ("為爲为", BOTH, BOTH),  # one word in three spellings
+    ("乾", PING, PING),
+    ("種", ZE, ZE),
+    ("干", BOTH, BOTH),  # 干 and 乾 are level, 幹 may be either
+    ("机機", PING, PING),  # 机 by itself is an alder, and oblique, in the book
+    ("啼炉沉", PING, PING),  # not in the package's book
+    ("迹懒扫", ZE, None),
     ("慚懶", None, None),  # nor these, but what they are simplified to is known
-    ("春年清高", L, L),  # Mandarin dictionaries list oblique readings that no word has
-    ("长長", B, B),  # and words are listed in simplified characters only
-    ("们", U, L),  # mén; a neutral tone does not count
-    ("吗", U, B),
-    ("囖", U, U),  # which has no other
-    ("〇", U, L),
-    ("𠀀", U, L),  # Extension B, one code point
-    ("𠀋", U, U),
-    ("aZé7７Ω", U, U),
-    ("，。；：、！？“”「」《》·—…,.!'\"()[] \u3000", U, U),
-    ("□々", U, U),
+    ("春年清高", PING, PING),  # Mandarin dictionaries list oblique readings that no word has
+    ("长長", BOTH, BOTH),  # and words are listed in simplified characters only
+    ("们", NONE, PING),  # mén; a neutral tone does not count
+    ("吗", NONE, BOTH),
+    ("囖", NONE, NONE),  # which has no other
+    ("〇", NONE, PING),
+    ("𠀀", NONE, PING),  # Extension B, one code point
+    ("𠀋", NONE, NONE),
+    ("aZé7７Ω", NONE, NONE),
+    ("，。；：、！？“”「」《》·—…,.!'\"()[] \u3000", NONE, NONE),
+    ("□々", NONE, NONE),
 ]
 
 
@@ -78,18 +78,21 @@ def test_what_got_into_the_book_by_mistake_is_not_in_it(systems):
     assert all(len(character) == 1 and ord(character) > 0x2E80 for character in module._book())
 
 
-@pytest.mark.parametrize("tone, level, oblique", [(U, True, True), (L, True, False), (O, False, True), (B, True, True)])
+ANSWERS = [(NONE, True, True), (PING, True, False), (ZE, False, True), (BOTH, True, True)]
+
+
+@pytest.mark.parametrize("tone, level, oblique", ANSWERS)
 def test_what_a_tone_may_be(tone, level, oblique):
-    assert (tone.may_be(L), tone.may_be(O)) == (level, oblique)
+    assert (tone.may_be(PING), tone.may_be(ZE)) == (level, oblique)
 
 
 def test_contrast_needs_a_level_and_an_oblique_tone():
-    assert {(a.name, b.name) for a in Tone for b in (L, O) if not a.may_contrast(b)} == {
+    assert {(a.name, b.name) for a in Tone for b in (PING, ZE) if not a.may_contrast(b)} == {
         ("LEVEL", "LEVEL"),
         ("OBLIQUE", "OBLIQUE"),
     }
-    assert all(a.may_contrast(b) == b.may_contrast(a) for a in (U, L, O, B) for b in (U, L, O, B))
-    assert U.may_contrast(U) and B.may_contrast(B) and U.may_contrast(B)
+    assert all(a.may_contrast(b) == b.may_contrast(a) for a in (NONE, PING, ZE, BOTH) for b in (NONE, PING, ZE, BOTH))
+    assert NONE.may_contrast(NONE) and BOTH.may_contrast(BOTH) and NONE.may_contrast(BOTH)
 
 
 def test_a_system_that_is_not_there_is_told():
