@@ -1,8 +1,8 @@
 """What the rules of couplets give to lines that no model wrote: python benchmarks/couplet_rules.py [FOLDER]
 
 How many characters of a corpus have which tone, how many references keep the rules of tones, and the scores of
-`tasks.couplets` for the references, for copies of the upper lines and for random lower lines of the training split, by both
-systems of tones. FOLDER has valid.tsv and train.tsv with the columns upper and lower. docs/couplets.md has the tables.
+`tasks.couplet_scores` for the references, for copies of the upper lines and for random lower lines of the training split, by
+both systems of tones. FOLDER has valid.tsv and train.tsv with the columns upper and lower. docs/couplets.md has the tables.
 """
 
 # ruff: noqa: E402  imports come after sys.path
@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from data.sources import Tsv
 from data.tones import SYSTEMS, Tone, Tones, is_mark
-from tasks.couplets import EVEN, baselines
+from tasks.couplet_scores import EVEN, baselines
 
 Pairs = list[tuple[str, str]]
 

@@ -26,7 +26,7 @@ from omegaconf import DictConfig, OmegaConf
 from data.errors import DuetError
 from data.tokenizer import EOS, UNK, Characters
 from data.tones import Tone, Tones, is_mark
-from tasks import couplets, terminal
+from tasks import couplet_scores, terminal
 from tasks.build import Translation, Translator, load, make
 from tasks.couplet_search import FREE, Couplet
 from tasks.decoding import Request
@@ -169,8 +169,8 @@ def tones_of(line: str, tones: Tones) -> str:
 
 
 def broken_rules(upper: str, lower: str, tones: Tones) -> list[str]:
-    """The names of the rules that a pair breaks, by `tasks.couplets`."""
-    found = couplets.couplet_scores([upper], [lower], tones)
+    """The names of the rules that a pair breaks, by `tasks.couplet_scores`."""
+    found = couplet_scores.couplet_scores([upper], [lower], tones)
     shares = ("length_match", "punctuation_match", "repetition_match", "tone_contrast", "end_tones", "turned_end_tones")
     broken = [name.removesuffix("_match") for name in shares if found[name] not in (None, 100.0)]
     return broken + (["copies"] if found["copied_lines"] else [])

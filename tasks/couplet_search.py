@@ -20,7 +20,7 @@ from data.tones import SYSTEMS, Tone, Tones, clauses, is_mark
 from model import constraints
 from model.base import Seq2Seq
 from model.search import Constraint, Hypotheses, beam
-from tasks.couplets import EVEN, PARTICLES
+from tasks.couplet_scores import EVEN, PARTICLES
 from tasks.decoding import Beam, Request
 
 FREE = "-"  # in a template: any character

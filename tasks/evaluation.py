@@ -22,7 +22,7 @@ from data.tones import Tones
 from tasks import alignment, cli, heatmap, values
 from tasks.build import Translator, build_data, make, respect_limits
 from tasks.cli import CONF, write_json, write_text
-from tasks.couplets import baselines, couplet_scores
+from tasks.couplet_scores import baselines, couplet_scores
 from tasks.decoding import Decode
 from tasks.metrics import quick_scores, scores
 from tasks.parallel import side_by_side
@@ -301,7 +301,7 @@ def file_digest(path: Path) -> str:
 
 CODE = (
     "model", "data/tokenizer.py", "data/batching.py", "data/module.py", "data/tones.py",
-    "tasks/decoding.py", "tasks/couplet_search.py", "tasks/couplets.py", "tasks/seq2seq.py",
+    "tasks/decoding.py", "tasks/couplet_search.py", "tasks/couplet_scores.py", "tasks/seq2seq.py",
 )  # fmt: skip
 
 

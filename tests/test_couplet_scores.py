@@ -4,8 +4,8 @@ import pytest
 
 from data.errors import DuetError
 from data.tones import Tone
-from tasks import couplets
-from tasks.couplets import baselines, copy_baseline, couplet_scores, random_baseline
+from tasks import couplet_scores as couplets
+from tasks.couplet_scores import baselines, copy_baseline, couplet_scores, random_baseline
 
 
 def toy(character: str) -> Tone:
