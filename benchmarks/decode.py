@@ -23,12 +23,14 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from data.batching import Batch
 from data.tokenizer import EOS
 from model.base import Seq2Seq, State
-from model.search import beam, sample
+from model.constraints import exact_length
+from model.search import Hypotheses, beam, sample
 from model.transformer import Transformer
 from tasks.build import Translator, build_data, build_model, load
-from tasks.decoding import IDS, Beam, Greedy
+from tasks.decoding import IDS, About, Beam, Greedy
 
 BEAM = 5
 
@@ -80,18 +82,12 @@ class ExactLength:
     def __init__(self, size: int, lengths: list[int]):
         self.size, self.lengths = size, torch.tensor(lengths)
 
-    def __call__(self, model: Seq2Seq, src: Tensor, src_mask: Tensor, index: Tensor, *, begin: Tensor | None = None):
-        lengths = self.lengths[index]
-
-        def not_yet(scores: Tensor, prefix: Tensor, source: Tensor, sentence: Tensor) -> Tensor:
-            scores = scores.clone()
-            scores[lengths[sentence] > prefix.size(1), EOS] = -torch.inf
-            return scores
-
-        options = dict(max_len=lengths, constraints=[not_yet], **IDS)
+    def __call__(self, model: Seq2Seq, batch: Batch, about: About) -> Hypotheses:
+        lengths = self.lengths[batch.index]
+        options = dict(max_len=lengths, constraints=[exact_length(lengths, eos=EOS)], **IDS)
         if self.size == 1:
-            return sample(model, src, src_mask, **options)
-        return beam(model, src, src_mask, size=self.size, **options)
+            return sample(model, batch.src, batch.src_mask, **options)
+        return beam(model, batch.src, batch.src_mask, size=self.size, **options)
 
 
 def corpus(root: Path) -> tuple[list[str], str]:

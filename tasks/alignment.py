@@ -21,7 +21,7 @@ from data.module import PairData
 from data.sources import read_lines
 from data.tokenizer import BOS, PAD, UNK, UNKNOWN, Tokenizer
 from model.base import Seq2Seq
-from tasks.decoding import Decode, Request
+from tasks.decoding import Decode, answer
 from tasks.metrics import is_chinese
 
 if TYPE_CHECKING:
@@ -296,9 +296,7 @@ def _shares(tokenizer: Tokenizer, text: str, unit: str, output: list[int] | None
 
 def _with_output(model: Seq2Seq, decode: Decode, batch: Batch, tokenizer: Tokenizer, sources: Sequence[str]) -> Batch:
     """The batch with the best hypotheses instead of the references."""
-    requests = [Request(sources[place]) for place in batch.index.tolist()]
-    found = decode(model, batch.src, batch.src_mask, batch.index, tokenizer=tokenizer, requests=requests)
-    gold = found.tokens[:, 0]  # (B, T)
+    gold = answer(decode, model, batch, tokenizer, sources).tokens[:, 0]  # (B, T)
     tgt = torch.cat([torch.full_like(gold[:, :1], BOS), gold[:, :-1]], dim=1)
     tgt = tgt.masked_fill((gold == PAD), PAD)
     return batch._replace(tgt=tgt, gold=gold)

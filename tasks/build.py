@@ -20,7 +20,7 @@ from model.base import Seq2Seq
 from model.ensemble import Ensemble, least
 from model.search import Hypotheses, score
 from tasks import values
-from tasks.decoding import Decode, Greedy, Request, text_of
+from tasks.decoding import About, Decode, Greedy, Request, text_of
 from tasks.forcing import Schedule
 from tasks.metrics import bleu_for
 from tasks.parallel import side_by_side
@@ -217,8 +217,7 @@ class Translator:
                 gold = self.batch([([], self.target_ids(prefixes[i])) for i in places], places).gold
                 begin = gold.masked_fill(gold == EOS, PAD)
             asked = [requests[i] if requests else Request(lines[i]) for i in places]
-            given = {"begin": begin, "tokenizer": self.tgt_tokenizer, "requests": asked}
-            best = decode(self.model, batch.src, batch.src_mask, batch.index, **given)
+            best = decode(self.model, batch, About(self.tgt_tokenizer, asked, begin))
             return [self._hypotheses(best, row) for row in range(len(places))]
 
         batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]

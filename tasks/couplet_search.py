@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from data.batching import Batch
 from data.errors import DuetError
 from data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, UNKNOWN, Characters, Tokenizer
 from data.tones import SYSTEMS, Tone, Tones, clauses, is_mark
@@ -21,7 +22,7 @@ from model import constraints
 from model.base import Seq2Seq
 from model.search import Constraint, Hypotheses, beam
 from tasks.couplet_scores import EVEN, PARTICLES
-from tasks.decoding import Beam, Request
+from tasks.decoding import About, Beam, Request
 
 FREE = "-"  # in a template: any character
 RULES = ("tones", "copy", "repetition")  # what may be given up
@@ -65,26 +66,16 @@ class Couplet(Beam):
             raise ValueError(f"decode.give_up is a list of {', '.join(RULES)}, each once at most, not {list(self.give_up)}")
         self._tables: dict[int, Tables] = {}
 
-    def __call__(
-        self,
-        model: Seq2Seq,
-        src: Tensor,
-        src_mask: Tensor,
-        index: Tensor,
-        *,
-        begin: Tensor | None = None,
-        tokenizer: Tokenizer | None = None,
-        requests: Sequence[Request] | None = None,
-    ) -> Hypotheses:
-        """As every `Decode`; the texts of the upper lines are needed, since unknown characters are one id to the model."""
-        if begin is not None:
+    def __call__(self, model: Seq2Seq, batch: Batch, about: About) -> Hypotheses:
+        """The texts of the upper lines are needed, since unknown characters are one id to the model."""
+        if about.begin is not None:
             raise DuetError("decode=couplet takes fixed characters instead of what a line begins with")
-        tables = self.tables_of(tokenizer)
-        sizes = [int(size) - 1 for size in src_mask.sum(dim=1)]
+        tables = self.tables_of(about.tokenizer)
+        sizes = [int(size) - 1 for size in batch.src_mask.sum(dim=1)]
         if model.max_target is not None and max(sizes) >= model.max_target:
             raise DuetError(f"an upper line has {max(sizes)} characters, and the model answers {model.max_target - 1} at most")
-        jobs = [Job(tables, request, size) for request, size in zip(requests, sizes)]
-        return Session(self, tables, jobs, model, src, src_mask).run()
+        jobs = [Job(tables, request, size) for request, size in zip(about.requests, sizes)]
+        return Session(self, tables, jobs, model, batch.src, batch.src_mask).run()
 
     def check(self, model: Seq2Seq, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:
         super().check(model, src_tokenizer, tgt_tokenizer)

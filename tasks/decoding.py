@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from data.batching import Batch
 from data.errors import DuetError
 from data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from model import constraints
@@ -26,12 +27,29 @@ class Request(NamedTuple):
     avoid: str = ""
 
 
+class About(NamedTuple):
+    """What a search is told of a batch beside its ids.
+
+    tokenizer: of the target. requests (B): the texts, for searches that depend on more than ids. begin (B, P): what each output
+    begins with, then PAD.
+    """
+
+    tokenizer: Tokenizer
+    requests: Sequence[Request]
+    begin: Tensor | None = None
+
+
 IDS = {"bos": BOS, "eos": EOS, "pad": PAD}
 
 
 def one_line(text: str) -> str:
     """A tokenizer may have learned a line break from its corpus; a line of output has none."""
     return text.replace("\n", " ").replace("\r", " ")
+
+
+def answer(decode: "Decode", model: Seq2Seq, batch: Batch, tokenizer: Tokenizer, texts: Sequence[str]) -> Hypotheses:
+    """What a search makes of a batch; texts: of its whole split."""
+    return decode(model, batch, About(tokenizer, [Request(texts[place]) for place in batch.index.tolist()]))
 
 
 def text_of(found: Hypotheses, row: int, place: int, tokenizer: Tokenizer) -> str:
@@ -89,31 +107,18 @@ class Decode:
         limits = (self.max_len_a * source + self.max_len_b).long()
         return limits if model.max_target is None else limits.clamp(max=model.max_target - 1)
 
-    def __call__(
-        self,
-        model: Seq2Seq,
-        src: Tensor,
-        src_mask: Tensor,
-        index: Tensor,
-        *,
-        begin: Tensor | None = None,
-        tokenizer: Tokenizer | None = None,
-        requests: Sequence[Request] | None = None,
-    ) -> Hypotheses:
-        """index (B,): the place of each sentence in its file. begin (B, P): what its output begins with, then PAD.
-
-        tokenizer (of the target) and requests (B): for searches that depend on more than ids.
-        """
-        limits, rules, never = self.limits(model, src_mask), self.rules(), [] if self.unk else [UNK]
+    def __call__(self, model: Seq2Seq, batch: Batch, about: About) -> Hypotheses:
+        begin = about.begin
+        limits, rules, never = self.limits(model, batch.src_mask), self.rules(), [] if self.unk else [UNK]
         if begin is not None:
             limits = torch.maximum(limits, (begin != PAD).sum(dim=1))
             unknown = [] if self.unk else [constraints.only_where(begin, UNK)]
             given = constraints.fixed(begin, eos=EOS, pad=PAD)
             rules, never = [given, *unknown, *(constraints.where_free(begin, rule, pad=PAD) for rule in rules)], []
         common = {"max_len": limits, "constraints": rules, "never": never, **IDS}
-        return self.search(model, src, src_mask, index, common)
+        return self.search(model, batch, common)
 
-    def search(self, model: Seq2Seq, src: Tensor, src_mask: Tensor, index: Tensor, common: dict) -> Hypotheses:
+    def search(self, model: Seq2Seq, batch: Batch, common: dict) -> Hypotheses:
         """common: what every search of `model.search` is given."""
         raise NotImplementedError
 
@@ -122,8 +127,8 @@ class Decode:
 class Greedy(Decode):
     """The likeliest token at each step."""
 
-    def search(self, model, src, src_mask, index, common):
-        return sample(model, src, src_mask, **common)
+    def search(self, model, batch, common):
+        return sample(model, batch.src, batch.src_mask, **common)
 
 
 @dataclass(kw_only=True)
@@ -143,11 +148,11 @@ class Sample(Decode):
         if not 0 < self.top_p <= 1:
             raise ValueError(f"decode.top_p must be above 0 and at most 1, not {self.top_p}")
 
-    def search(self, model, src, src_mask, index, common):
+    def search(self, model, batch, common):
         options = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
         # a CPU generator takes 32 bits; odd factors: no two alike
-        seeds = (index * 0x9E3779B1 + self.seed * 0x85EBCA77 % 2**32) % 2**32
-        return sample(model, src, src_mask, seeds=seeds, **options, **common)
+        seeds = (batch.index * 0x9E3779B1 + self.seed * 0x85EBCA77 % 2**32) % 2**32
+        return sample(model, batch.src, batch.src_mask, seeds=seeds, **options, **common)
 
 
 @dataclass(kw_only=True)
@@ -177,9 +182,9 @@ class Beam(Decode):
         if self.coverage_penalty > 0 and not has_cross_attention(model):
             raise DuetError("decode.coverage_penalty needs cross-attention, and this model has none: leave it at 0")
 
-    def search(self, model, src, src_mask, index, common):
+    def search(self, model, batch, common):
         options = ("size", "n_best", "length_penalty", "coverage_penalty", "groups", "diversity")
-        return beam(model, src, src_mask, **{name: getattr(self, name) for name in options}, **common)
+        return beam(model, batch.src, batch.src_mask, **{name: getattr(self, name) for name in options}, **common)
 
 
 @torch.inference_mode()

@@ -13,7 +13,7 @@ from data.errors import DuetError
 from data.tokenizer import BOS, EOS, PAD, Tokenizer
 from model.base import Seq2Seq
 from tasks import heatmap
-from tasks.decoding import Decode, Request, text_of
+from tasks.decoding import About, Decode, Request, text_of
 
 
 class Samples(Callback):
@@ -129,8 +129,7 @@ class Look:
         device = next(model.parameters()).device
         batch = collate([(src_tokenizer.encode(source)[:max_source], [])], [place])
         batch = Batch(*(part.to(device) for part in batch))
-        requests = [Request(source)]
-        found = decode(model, batch.src, batch.src_mask, batch.index, tokenizer=tgt_tokenizer, requests=requests)
+        found = decode(model, batch, About(tgt_tokenizer, [Request(source)]))
         gold = found.tokens[0, 0]
         gold = gold[gold != PAD]
         tgt = torch.cat([gold.new_tensor([BOS]), gold[:-1]])

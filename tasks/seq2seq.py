@@ -14,7 +14,7 @@ from torch import Tensor
 from data.batching import Batch
 from data.tokenizer import EOS, PAD, Tokenizer
 from model.base import Seq2Seq
-from tasks.decoding import Decode, Request, text_of
+from tasks.decoding import Decode, answer, text_of
 from tasks.forcing import Constant, Schedule
 from tasks.loss import smoothed_cross_entropy
 from tasks.metrics import quick_scores, scores
@@ -32,8 +32,7 @@ class Translated(NamedTuple):
 
 def translate_batch(model: Seq2Seq, decode: Decode, batch: Batch, tokenizer: Tokenizer, sources: Sequence[str]) -> Translated:
     """sources: the texts of the whole split. A blank source gives a blank line."""
-    requests = [Request(sources[place]) for place in batch.index.tolist()]
-    found = decode(model, batch.src, batch.src_mask, batch.index, tokenizer=tokenizer, requests=requests)
+    found = answer(decode, model, batch, tokenizer, sources)
     best, blank = found.tokens[:, 0], (batch.src[:, 0] == EOS).tolist()
     lines = ["" if empty else text_of(found, row, 0, tokenizer) for row, empty in enumerate(blank)]
     return Translated(lines, int((best != PAD).sum()), list(found.remarks or [()] * len(lines)))

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from data.batching import collate
+from data.batching import Batch, collate
 from data.tokenizer import PAD
 from model.tagger import Tagger
-from tasks.decoding import Beam, Greedy
+from tasks.decoding import About, Beam, Greedy
 from tasks.loss import smoothed_cross_entropy
 from tests.models import EOS, VOCABULARY, make, sources, targets
 
@@ -63,7 +63,8 @@ def test_a_tagger_learns_to_end_with_its_source():
         optimizer.step()
     src, mask = sources([8, 2, 6, 12], seed=1000)
     for decode in (Greedy(), Beam(size=4)):
-        lines = decode(model.eval(), src, mask, torch.arange(4)).tokens[:, 0]
+        batch = Batch(src, mask, src, src, torch.arange(4))
+        lines = decode(model.eval(), batch, About(None, ())).tokens[:, 0]
         assert torch.equal(lines[:, : src.size(1)], shifted(src, mask)) and (lines[:, src.size(1) :] == PAD).all()
 
 
