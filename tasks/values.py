@@ -18,7 +18,7 @@ Kind = Any  # an annotation
 OPTIONS: dict[str, Kind] = {  # those that no `_target_` has, of all commands; a command has some of them
     # train
     "name": str,
-    "resume": str | bool | None,  # a checkpoint; of an output: whether
+    "resume": str | None,  # a checkpoint
     "test": bool,
     "tokenizer.source": Callable,
     "tokenizer.target": Callable,
@@ -83,6 +83,8 @@ OPTIONS: dict[str, Kind] = {  # those that no `_target_` has, of all commands; a
     "script": str,
 }
 
+OF_OUTPUT: dict[str, Kind] = {"resume": bool}  # what these names mean to a command that has an output
+
 LEAST: dict[str, float] = {  # the smallest value, where who gets a smaller one takes it in silence, fails late, or misnames it
     "answers": 1,
     "seed": 0,
@@ -142,7 +144,8 @@ def check(config: DictConfig, *, needed: Sequence[str] = ()) -> None:
     for key in needed:
         if not isinstance(OmegaConf.select(config, key), DictConfig):
             raise DuetError(f"{key} is {OmegaConf.select(config, key)!r}, but a run needs it: leave it out, or choose one")
-    known = [*OPTIONS.items(), *_annotated(config)]
+    general = OPTIONS | (OF_OUTPUT if "output" in config else {})
+    known = [*general.items(), *_annotated(config)]
     known.sort(key=lambda option: _refers(config, option[0]))  # a value is told under the name that it was given to
     for key, kind in known:
         if (value := OmegaConf.select(config, key, default=_ABSENT)) is _ABSENT:

@@ -99,6 +99,7 @@ MISTAKES = {
     "nothing to train for": (None, ["trainer.max_steps=0"], ["trainer.max_steps", "0"]),
     "cosine of unknown length": (None, ["scheduler=cosine", "trainer.max_steps=-1"], ["scheduler.steps", "-1"]),
     "resume missing": (None, ["resume=nowhere.ckpt"], ["nowhere.ckpt", "missing"]),
+    "resume is no file": (None, ["resume=true"], ["resume must be text or null", "True"]),
     "output not writable": (None, ["hydra.run.dir=/proc/runs"], ["/proc/runs"]),
 }  # fmt: skip
 
