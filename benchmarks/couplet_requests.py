@@ -116,7 +116,7 @@ def main() -> int:
     pairs = list(Tsv(str(options.root), "test", source_column="upper", target_column="lower"))
     lines = [pair.tgt for pair in pairs]
     asked = [request(pair.src, lines, draw) for pair in itertools.islice(itertools.cycle(pairs), options.requests)]
-    found = model.search([one.text for one in asked], decode=Couplet(n_best=3), batch_size=64, requests=asked)
+    found = model.search(asked, decode=Couplet(n_best=3), batch_size=64)
     faults, told, wrong = Counter(), Counter(), 0
     for one, answers in zip(asked, found):
         for answer in answers:

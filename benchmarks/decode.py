@@ -26,11 +26,11 @@ from torch import Tensor
 from data.batching import Batch
 from data.tokenizer import EOS
 from model.base import Seq2Seq, State
-from model.constraints import exact_length
-from model.search import Hypotheses, beam, sample
+from model.constraints import at_least
+from model.search import beam, sample
 from model.transformer import Transformer
 from tasks.build import Translator, build_data, build_model, load
-from tasks.decoding import IDS, About, Beam, Greedy
+from tasks.decoding import IDS, About, Beam, Decoded, Greedy, in_words
 
 BEAM = 5
 
@@ -82,12 +82,12 @@ class ExactLength:
     def __init__(self, size: int, lengths: list[int]):
         self.size, self.lengths = size, torch.tensor(lengths)
 
-    def __call__(self, model: Seq2Seq, batch: Batch, about: About) -> Hypotheses:
+    def __call__(self, model: Seq2Seq, batch: Batch, about: About) -> Decoded:
         lengths = self.lengths[batch.index]
-        options = dict(max_len=lengths, constraints=[exact_length(lengths, eos=EOS)], **IDS)
+        options = dict(max_len=lengths, constraints=[at_least(lengths, eos=EOS)], **IDS)
         if self.size == 1:
-            return sample(model, batch.src, batch.src_mask, **options)
-        return beam(model, batch.src, batch.src_mask, size=self.size, **options)
+            return in_words(sample(model, batch.src, batch.src_mask, **options), about.tokenizer)
+        return in_words(beam(model, batch.src, batch.src_mask, size=self.size, **options), about.tokenizer)
 
 
 def corpus(root: Path) -> tuple[list[str], str]:

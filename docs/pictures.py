@@ -35,8 +35,7 @@ def main() -> None:
     if not text.strip():
         raise DuetError("text is blank: give a sentence to translate")
     model = load(ckpt)
-    limit = None if model.model.max_source is None else model.model.max_source - 1
-    look = Look(model.model, text, model.src_tokenizer, model.tgt_tokenizer, make(model.config["decode"]), limit)
+    look = Look(model.model, text, model.src_tokenizer, model.tgt_tokenizer, make(model.config["decode"]), model.max_source)
     if "cross" not in look.attention:
         raise DuetError(f"{ckpt} has no attention to draw")
     heatmap.save(heatmap.draw(look.attention["cross"], *look.labels["cross"], title=look.text), Path(out))

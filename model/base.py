@@ -3,8 +3,10 @@
 Shapes: B sentences, N search rows (B, or B × beam), S source tokens, T target tokens, C channels, V vocabulary, H heads.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 State = dict[str, Tensor]
@@ -63,6 +65,20 @@ class Seq2Seq(nn.Module):
         Where `encode` was asked for weights, state["cross"] is (N, layers, H, S), the weights of this step.
         """
         raise NotImplementedError
+
+
+@torch.no_grad()
+def attention_shapes(model: Seq2Seq) -> dict[str, tuple[int, int]]:
+    """kind -> (layers, heads) of all attention that a model has; found out by trying it on one token."""
+    token, training = torch.zeros((1, 1), dtype=torch.long, device=next(model.parameters()).device), model.training
+    found = model.eval()(token, torch.ones_like(token, dtype=torch.bool), token, need_weights=True).attention
+    model.train(training)
+    return {kind: tuple(weights.shape[1:3]) for kind, weights in found.items()}
+
+
+def least(limits: Iterable[int | None]) -> int | None:
+    """The smallest of limits of which some may be None (no limit)."""
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def select(state: State, rows: Tensor) -> State:

@@ -9,16 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-from model.search import Constraint
-
-
-def forbid(*ids: int) -> Constraint:
-    """These tokens are never produced."""
-
-    def constraint(scores: Tensor, prefix: Tensor, source: Tensor, sentence: Tensor) -> Tensor:
-        return scores.index_fill(1, torch.tensor(ids, device=scores.device), -math.inf)
-
-    return constraint
+from model.search import Constraint, only
 
 
 def min_length(length: int, eos: int) -> Constraint:
@@ -72,10 +63,7 @@ def fixed(tokens: Tensor, *, eos: int, pad: int) -> Constraint:
         later = _without(scores, eos, ends[sentence] > place)
         wanted = tokens[sentence, place]
         rows = (wanted != pad).nonzero().squeeze(1)
-        if rows.numel():
-            kept = scores[rows, wanted[rows]]
-            later[rows] = -math.inf
-            later[rows, wanted[rows]] = kept
+        only(later, rows, wanted[rows])
         return later
 
     return constraint
@@ -104,8 +92,8 @@ def where_free(tokens: Tensor, rule: Constraint, *, pad: int) -> Constraint:
 # is V, V + 1, …, equal ones alike. The lower line's place t answers the upper line's place t.
 
 
-def exact_length(lengths: Tensor, *, eos: int) -> Constraint:
-    """lengths (B,): no EOS before that many tokens. (What ends a line there is the search's own limit.)"""
+def at_least(lengths: Tensor, *, eos: int) -> Constraint:
+    """lengths (B,): no EOS before that many tokens. With the same numbers as limits, outputs are exactly so long."""
 
     def constraint(scores: Tensor, prefix: Tensor, source: Tensor, sentence: Tensor) -> Tensor:
         return _without(scores, eos, lengths[sentence] > prefix.size(1))
@@ -125,10 +113,10 @@ def only_where(tokens: Tensor, token: int) -> Constraint:
     return constraint
 
 
-def punctuation(marks: Tensor, *, free: Tensor | None = None) -> Constraint:
+def punctuation(marks: Tensor) -> Constraint:
     """The source's punctuation stands at the same places of the output, and none stands elsewhere.
 
-    marks (V,): which tokens are punctuation. free (B, T): places that are exempt.
+    marks (V,): which tokens are punctuation.
     """
     ids = marks.nonzero().squeeze(1)
 
@@ -136,20 +124,16 @@ def punctuation(marks: Tensor, *, free: Tensor | None = None) -> Constraint:
         place = prefix.size(1)
         if place >= source.size(1):
             return scores
-        upper = source[:, place]  # (N,)
-        ruled = scores.index_fill(1, ids, -math.inf)
+        upper, ruled = source[:, place], scores.index_fill(1, ids, -math.inf)
         rows = is_in(marks, upper).nonzero().squeeze(1)
-        ruled[rows] = -math.inf
-        ruled[rows, upper[rows]] = scores[rows, upper[rows]]
-        if free is not None and place < free.size(1):
-            rows = free[sentence, place].nonzero().squeeze(1)
-            ruled[rows] = scores[rows]
+        ruled[rows] = scores[rows]
+        only(ruled, rows, upper[rows])
         return ruled
 
     return constraint
 
 
-def repetition(marks: Tensor, *, eos: int, pad: int, unk: int, fixed: Tensor | None = None) -> Constraint:
+def repetition(marks: Tensor, *, pad: int, unk: int, fixed: Tensor | None = None) -> Constraint:
     """Where the source repeats a character, so does the output, and nowhere else.
 
     marks (V,): tokens that do not count. fixed (B, T): what is going to stand at later places (PAD: anything), so that no token
@@ -175,10 +159,7 @@ def repetition(marks: Tensor, *, eos: int, pad: int, unk: int, fixed: Tensor | N
         ruled = scores.scatter(1, spent, -math.inf)
         wanted = wanted.squeeze(1)
         rows = ((wanted != pad) & (wanted != unk)).nonzero().squeeze(1)
-        if rows.numel():
-            kept = ruled[rows, wanted[rows]]
-            ruled[rows, :eos], ruled[rows, eos + 1 :] = -math.inf, -math.inf
-            ruled[rows, wanted[rows]] = kept
+        only(ruled, rows, wanted[rows])
         rows = (~counts.squeeze(1)).nonzero().squeeze(1)
         ruled[rows] = scores[rows]
         return ruled
@@ -214,7 +195,7 @@ def copies(marks: Tensor, particles: Tensor, *, pad: int) -> Constraint:
     return constraint
 
 
-LEVEL, OBLIQUE, BOTH = 1, 2, 3  # 平, 仄: bits, so that 3 is a character of both tones, or of an unknown one
+BOTH = 3  # tones in bits: 1 is level, 平, 2 is oblique, 仄; an unknown one counts as both
 
 
 def tones(table: Tensor, wanted: Tensor, *, weight: float | None = None) -> Constraint:
@@ -236,15 +217,11 @@ def tones(table: Tensor, wanted: Tensor, *, weight: float | None = None) -> Cons
     return constraint
 
 
-def avoid(tokens: Tensor, *, fixed: Tensor, pad: int) -> Constraint:
-    """tokens (B, A): none of these in a sentence's output, but where they are fixed (B, T); PAD is nothing."""
+def avoid(tokens: Tensor) -> Constraint:
+    """tokens (B, A): none of these in a sentence's output."""
 
     def constraint(scores: Tensor, prefix: Tensor, source: Tensor, sentence: Tensor) -> Tensor:
-        place = prefix.size(1)
-        banned = scores.scatter(1, tokens[sentence], -math.inf)
-        if place >= fixed.size(1):
-            return banned
-        return torch.where((fixed[sentence, place] != pad).unsqueeze(1), scores, banned)
+        return scores.scatter(1, tokens[sentence], -math.inf)
 
     return constraint
 

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from model.base import Output, Seq2Seq, State
+from model.base import Output, Seq2Seq, State, least
 
-WAYS = ("linear", "log_linear")
+WAYS = {  # log-probabilities of M members (M, …, V) -> those of all together
+    "linear": lambda each: each.logsumexp(dim=0) - math.log(len(each)),
+    "log_linear": lambda each: each.mean(dim=0).log_softmax(dim=-1),
+}
 
 
 class Ensemble(Seq2Seq):
@@ -61,10 +64,7 @@ class Ensemble(Seq2Seq):
     def mixed(self, logits: Sequence[Tensor]) -> Tensor:
         """The members' logits (…, V) -> log-probabilities of all together."""
         kinds = [torch.promote_types(part.dtype, torch.float32) for part in logits]
-        each = torch.stack([part.to(kind).log_softmax(dim=-1) for part, kind in zip(logits, kinds)])
-        if self.way == "log_linear":
-            return each.mean(dim=0).log_softmax(dim=-1)
-        return each.logsumexp(dim=0) - math.log(len(logits))
+        return WAYS[self.way](torch.stack([part.to(kind).log_softmax(dim=-1) for part, kind in zip(logits, kinds)]))
 
 
 def together(attentions: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -72,9 +72,3 @@ def together(attentions: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     kinds = dict.fromkeys(kind for attention in attentions for kind in attention)
     means = {kind: [a[kind].mean(dim=(1, 2), keepdim=True) for a in attentions if kind in a] for kind in kinds}
     return {kind: torch.stack(parts).mean(dim=0) for kind, parts in means.items()}
-
-
-def least(limits) -> int | None:
-    """The smallest of limits of which some may be None (no limit)."""
-    known = [limit for limit in limits if limit is not None]
-    return min(known) if known else None

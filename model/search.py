@@ -21,16 +21,13 @@ class Hypotheses(NamedTuple):
     """tokens (B, K, T): best first, without BOS, each ends with EOS, padded. A place that found nothing is all PAD.
 
     scores (B, K): what they are ranked by; -inf where nothing was found. log_probs (B, K): the model's own, summed, EOS's
-    included, whatever rules took off. token_log_probs (B, K, T): the same a token, 0 on padding. remarks: of each sentence,
-    what was given up to find anything, and texts: of each hypothesis, where a search does such things.
+    included, whatever rules took off. token_log_probs (B, K, T): the same a token, 0 on padding.
     """
 
     tokens: Tensor
     scores: Tensor
     log_probs: Tensor
     token_log_probs: Tensor
-    remarks: tuple[tuple[str, ...], ...] | None = None
-    texts: tuple[tuple[str, ...], ...] | None = None
 
 
 @torch.inference_mode()
@@ -303,6 +300,14 @@ def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values, places.gather(1, which)
 
 
+def only(scores: Tensor, rows: Tensor, tokens: Tensor) -> None:
+    """Leaves these rows (M,) of the scores (N, V) one token each (M,); changes the scores themselves."""
+    if rows.numel():
+        kept = scores[rows, tokens]
+        scores[rows] = -math.inf
+        scores[rows, tokens] = kept
+
+
 class Rules:
     """What holds for every search: no PAD, no BOS, no other token of `never`, and only EOS at a sentence's length limit; then
     the caller's own.
@@ -318,10 +323,7 @@ class Rules:
         for token in self.never:
             scores[:, token] = -math.inf
         last = (self.max_len[sentence] <= prefix.size(1)).nonzero().squeeze(1)  # (M,) rows
-        if last.numel():
-            end = scores[last, self.eos]
-            scores[last] = -math.inf
-            scores[last, self.eos] = end
+        only(scores, last, torch.full_like(last, self.eos))
         for constraint in self.constraints:
             scores = constraint(scores, prefix, self.source[sentence], sentence)
         return scores

@@ -296,20 +296,18 @@ def _shares(tokenizer: Tokenizer, text: str, unit: str, output: list[int] | None
 
 def _with_output(model: Seq2Seq, decode: Decode, batch: Batch, tokenizer: Tokenizer, sources: Sequence[str]) -> Batch:
     """The batch with the best hypotheses instead of the references."""
-    gold = answer(decode, model, batch, tokenizer, sources).tokens[:, 0]  # (B, T)
+    gold = answer(decode, model, batch, tokenizer, sources).hypotheses.tokens[:, 0]  # (B, T)
     tgt = torch.cat([torch.full_like(gold[:, :1], BOS), gold[:, :-1]], dim=1)
     tgt = tgt.masked_fill((gold == PAD), PAD)
     return batch._replace(tgt=tgt, gold=gold)
 
 
-@torch.no_grad()
 def of_output(model: "Translator", source: str, ids: list[int], limit: int | None = None) -> list[Link]:
     """The links of one sentence and a hypothesis of it (ids, with EOS), from the mean of all cross-attention."""
     tokens = model.src_tokenizer.encode(source)[:limit]
     if not tokens or len(ids) < 2:
         return []
-    batch = model.batch([(tokens, ids[:-1])], [0])
-    weights = model.model(batch.src, batch.src_mask, batch.tgt, need_weights=True).attention.get("cross")
+    weights = model.attention(tokens, ids)
     if weights is None:
         raise DuetError("the model has no cross-attention, so no alignment can be read off it")
     text = model.tgt_tokenizer.decode(ids)
@@ -317,7 +315,7 @@ def of_output(model: "Translator", source: str, ids: list[int], limit: int | Non
     rows = _shares(model.tgt_tokenizer, text, unit_of([text], "auto"), ids[:-1])
     if not columns.size or not rows.size:
         return []
-    return links(choose(merge(weights[0].double().cpu().numpy(), rows, columns)))
+    return links(choose(merge(weights.double().numpy(), rows, columns)))
 
 
 def align(sentences: Iterator[Sentence], count: int, *, layer: int | None, head: int | None, shift: int) -> list[list[Link]]:

@@ -10,17 +10,18 @@ from typing import Any, NamedTuple
 import hydra.utils
 import torch
 from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
 
 from data.batching import Batch, collate
 from data.errors import DuetError
 from data.module import PairData
-from data.tokenizer import EOS, PAD, Tokenizer, restore
+from data.tokenizer import PAD, Tokenizer, restore
 from data.tones import Tones
-from model.base import Seq2Seq
-from model.ensemble import Ensemble, least
-from model.search import Hypotheses, score
+from model.base import Seq2Seq, least
+from model.ensemble import Ensemble
+from model.search import score
 from tasks import values
-from tasks.decoding import About, Decode, Greedy, Request, text_of
+from tasks.decoding import About, Decode, Decoded, Greedy, Request, target_ids
 from tasks.forcing import Schedule
 from tasks.metrics import bleu_for
 from tasks.parallel import side_by_side
@@ -189,41 +190,34 @@ class Translator:
 
     def search(
         self,
-        lines: Sequence[str],
+        lines: Sequence[str | Request],
         *,
         decode: Decode | None = None,
         batch_size: int = 64,
         places: Sequence[int] | None = None,
         limit: int | None = None,
-        prefixes: Sequence[str] | None = None,
-        requests: Sequence[Request] | None = None,
     ) -> list[list[Translation]]:
         """The hypotheses of each line, best first; of a blank one the blank one.
 
-        places: of the lines in their file, on which random draws depend (None: 0, 1, …). limit: tokens of a source, at which it
-        is cut (None: what the model has positions for). prefixes: what each line's translation
-        begins with ("" where it is free). requests: what is asked of each (None: its text alone).
-        A line that no hypothesis was found for (rules may forbid all) has a blank one.
+        lines: texts, or a `Request` where more is asked of an answer, such as what it begins with. places: of the lines in
+        their file, on which random draws depend (None: 0, 1, …). limit: tokens of a source, at which it is cut (None: what the
+        model has positions for). A line that no hypothesis was found for (rules may forbid all) has a blank one.
         """
-        decode, found, numbers = decode or Greedy(), [[BLANK] for _ in lines], places
-        longest = least([limit, self.max_source])
-        rows = [self.src_tokenizer.encode(line)[:longest] if line.strip() else [] for line in lines]
+        decode, found = decode or Greedy(), [[BLANK] for _ in lines]
+        asked = [Request(line) if isinstance(line, str) else line for line in lines]
+        longest, numbers = least([limit, self.max_source]), range(len(asked)) if places is None else places
+        rows = [self.src_tokenizer.encode(text)[:longest] if text.strip() else [] for text, *_ in asked]
         order = sorted((i for i, row in enumerate(rows) if row), key=lambda i: -len(rows[i]))
 
-        def work(places: list[int]) -> list[list[Translation]]:
-            batch = self.batch([(rows[i], []) for i in places], [i if numbers is None else numbers[i] for i in places])
-            begin = None
-            if prefixes is not None:
-                gold = self.batch([([], self.target_ids(prefixes[i])) for i in places], places).gold
-                begin = gold.masked_fill(gold == EOS, PAD)
-            asked = [requests[i] if requests else Request(lines[i]) for i in places]
-            best = decode(self.model, batch, About(self.tgt_tokenizer, asked, begin))
-            return [self._hypotheses(best, row) for row in range(len(places))]
+        def work(some: list[int]) -> list[list[Translation]]:
+            batch = self.batch([(rows[i], []) for i in some], [numbers[i] for i in some])
+            best = decode(self.model, batch, About(self.tgt_tokenizer, [asked[i] for i in some]))
+            return [self._hypotheses(best, row) for row in range(len(some))]
 
         batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
-        for places, some in zip(batches, side_by_side(work, batches, self.device)):
-            for place, hypotheses in zip(places, some):
-                found[place] = hypotheses
+        for some, results in zip(batches, side_by_side(work, batches, self.device)):
+            for i, hypotheses in zip(some, results):
+                found[i] = hypotheses
         return found
 
     def score(
@@ -234,7 +228,7 @@ class Translator:
         limit: tokens after which a target is cut (None: not). DuetError for one that the model has no positions for.
         """
         rows = [
-            (self.src_tokenizer.encode(source)[: self.max_source], self.target_ids(target, limit))
+            (self.src_tokenizer.encode(source)[: self.max_source], target_ids(self.model, self.tgt_tokenizer, target, limit))
             for source, target in zip(sources, targets, strict=True)
         ]
         found: dict[int, Translation] = {}
@@ -252,33 +246,33 @@ class Translator:
     @torch.no_grad()
     def alternatives(self, line: str, prefix: str = "", count: int = 5) -> list[tuple[str, float]]:
         """What could come next after a translation's beginning: the likeliest tokens (as pieces) and their probabilities."""
-        batch = self.batch([(self.src_tokenizer.encode(line)[: self.max_source], self.target_ids(prefix))], [0])
+        begin = target_ids(self.model, self.tgt_tokenizer, prefix)
+        batch = self.batch([(self.src_tokenizer.encode(line)[: self.max_source], begin)], [0])
         hidden = self.model(batch.src, batch.src_mask, batch.tgt).hidden[:, -1]
         values, ids = self.model.project(hidden).float().softmax(dim=-1)[0].topk(min(count, len(self.tgt_tokenizer)))
         return list(zip(self.tgt_tokenizer.pieces(ids.tolist()), values.tolist()))
 
-    def target_ids(self, text: str, limit: int | None = None) -> list[int]:
-        """Without EOS; cut at `limit`. DuetError where they are more than the model has positions for."""
-        ids, most = self.tgt_tokenizer.encode(text)[:limit], self.model.max_target
-        if most is not None and len(ids) >= most:
-            raise DuetError(f"a target has {len(ids)} tokens, this model has places for {most - 1} and EOS")
-        return ids
+    @torch.no_grad()
+    def attention(self, source: Sequence[int], ids: Sequence[int]) -> Tensor | None:
+        """Cross-attention (L, H, T, S) of a source (S - 1 ids, without EOS) and a hypothesis (T ids, with EOS); None: no such."""
+        batch = self.batch([(list(source), list(ids[:-1]))], [0])
+        found = self.model(batch.src, batch.src_mask, batch.tgt, need_weights=True).attention.get("cross")
+        return None if found is None else found[0].float().cpu()
 
     def batch(self, rows: list[tuple[list[int], list[int]]], places: Sequence[int]) -> Batch:
         """Of (source ids, target ids), both without EOS, on the model's device."""
         return Batch(*(part.to(self.device) for part in collate(rows, places)))
 
-    def _hypotheses(self, found: Hypotheses, row: int) -> list[Translation]:
+    def _hypotheses(self, decoded: Decoded, row: int) -> list[Translation]:
         """Those of one sentence of a batch; the blank one where there is none."""
-        result, remarks = [], found.remarks[row] if found.remarks else ()
+        result, (found, texts, remarks) = [], decoded
         for place, worth in enumerate(found.scores[row].tolist()):
             if worth > -math.inf:
                 tokens = found.tokens[row, place]
-                ids = tokens[tokens != PAD].tolist()
-                values = found.token_log_probs[row, place, : len(ids)].tolist()
-                text, pieces = text_of(found, row, place, self.tgt_tokenizer), self.tgt_tokenizer.pieces(ids)
-                result.append(Translation(text, worth, float(found.log_probs[row, place]), ids, pieces, values, remarks))
-        return result or [BLANK._replace(remarks=remarks)]
+                ids, log_prob = tokens[tokens != PAD].tolist(), float(found.log_probs[row, place])
+                pieces, values = self.tgt_tokenizer.pieces(ids), found.token_log_probs[row, place, : len(ids)].tolist()
+                result.append(Translation(texts[row][place], worth, log_prob, ids, pieces, values, remarks[row]))
+        return result or [BLANK._replace(remarks=remarks[row])]
 
 
 def load(*paths: str | Path, way: str = "linear") -> Translator:

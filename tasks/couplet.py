@@ -53,7 +53,7 @@ def parse(line: str) -> Request:
             avoid += part[1:]
         else:
             fixed = part.replace("－", FREE)
-    return Request(text, fixed, tuple(words), avoid)
+    return Request(text, fixed=fixed, words=tuple(words), avoid=avoid)
 
 
 class Script:
@@ -113,7 +113,7 @@ class Poet(NamedTuple):
     def request(self, line: str) -> Request:
         asked, into = parse(line), self.script.into
         words, avoid = (*asked.words, *self.config.words), asked.avoid + self.config.avoid
-        return Request(into(asked.text), into(asked.fixed), tuple(map(into, words)), into(avoid))
+        return Request(into(asked.text), fixed=into(asked.fixed), words=tuple(map(into, words)), avoid=into(avoid))
 
     def answers(self, lines: Sequence[str], first: int = 0) -> list[list[Answer]]:
         """Of each line, the best first; none of a blank one. DuetError for a line that is longer than the model can take."""
@@ -122,7 +122,7 @@ class Poet(NamedTuple):
             if self.model.max_source is not None and len(request.text) > self.model.max_source:
                 raise DuetError(f"line {number} has {len(request.text)} characters, this model takes {self.model.max_source}")
         options = {"decode": self.decode, "batch_size": self.config.batch_size}
-        found = self.model.search([request.text for request in requests], requests=requests, **options)
+        found = self.model.search(requests, **options)
         return [
             [self.answer(parse(line).text, request, hypothesis) for hypothesis in self.chosen(hypotheses)]
             if request.text
@@ -153,8 +153,7 @@ class Poet(NamedTuple):
         request = self.request(line)
         fixed = answer.plain[: place - 1] + FREE + answer.plain[place:]
         decode = dataclasses.replace(self.decode, size=4 * count, n_best=count, groups=1)
-        asked = Request(request.text, fixed, avoid=request.avoid)
-        found = self.model.search([request.text], decode=decode, requests=[asked])[0]
+        found = self.model.search([Request(request.text, fixed=fixed, avoid=request.avoid)], decode=decode)[0]
         return [self.answer(line, request, hypothesis) for hypothesis in found]
 
 

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from data.batching import Batch
 from data.errors import DuetError
-from data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, UNKNOWN, Characters, Tokenizer
+from data.tokenizer import EOS, PAD, SPECIALS, UNK, UNKNOWN, Characters, Tokenizer
 from data.tones import SYSTEMS, Tone, Tones, clauses, is_mark
 from model import constraints
 from model.base import Seq2Seq
-from model.search import Constraint, Hypotheses, beam
+from model.search import Constraint, Hypotheses
 from tasks.couplet_scores import EVEN, PARTICLES
-from tasks.decoding import About, Beam, Request
+from tasks.decoding import IDS, About, Beam, Decoded, Request
 
 FREE = "-"  # in a template: any character
 RULES = ("tones", "copy", "repetition")  # what may be given up
@@ -64,30 +64,26 @@ class Couplet(Beam):
             raise ValueError(f"decode.tone_system must be one of {', '.join(SYSTEMS)}, not {self.tone_system!r}")
         if not {*self.give_up} <= {*RULES} or len({*self.give_up}) < len(self.give_up):
             raise ValueError(f"decode.give_up is a list of {', '.join(RULES)}, each once at most, not {list(self.give_up)}")
-        self._tables: dict[int, Tables] = {}
 
-    def __call__(self, model: Seq2Seq, batch: Batch, about: About) -> Hypotheses:
+    def __call__(self, model: Seq2Seq, batch: Batch, about: About) -> Decoded:
         """The texts of the upper lines are needed, since unknown characters are one id to the model."""
-        if about.begin is not None:
+        if any(request.prefix for request in about.requests):
             raise DuetError("decode=couplet takes fixed characters instead of what a line begins with")
-        tables = self.tables_of(about.tokenizer)
+        tables = self.tables(about.tokenizer)
         sizes = [int(size) - 1 for size in batch.src_mask.sum(dim=1)]
         if model.max_target is not None and max(sizes) >= model.max_target:
             raise DuetError(f"an upper line has {max(sizes)} characters, and the model answers {model.max_target - 1} at most")
         jobs = [Job(tables, request, size) for request, size in zip(about.requests, sizes)]
-        return Session(self, tables, jobs, model, batch.src, batch.src_mask).run()
+        return Session(self, tables, jobs, model, batch).run()
 
     def check(self, model: Seq2Seq, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:
         super().check(model, src_tokenizer, tgt_tokenizer)
         if not (isinstance(src_tokenizer, Characters) and isinstance(tgt_tokenizer, Characters)):
             raise DuetError("decode=couplet answers character by character: it needs a model with tokenizer=characters")
-        self.tables_of(tgt_tokenizer)
+        self.tables(tgt_tokenizer)
 
-    def tables_of(self, tokenizer: Characters) -> "Tables":
-        """Made once."""
-        if id(tokenizer) not in self._tables:
-            self._tables[id(tokenizer)] = Tables(tokenizer, self.tone_system, self.particles, self.tones != "off")
-        return self._tables[id(tokenizer)]
+    def tables(self, tokenizer: Characters) -> "Tables":
+        return tables_of(tokenizer, self.tone_system, self.particles, self.tones != "off")
 
     @property
     def hard(self) -> frozenset[str]:
@@ -105,7 +101,7 @@ class Tables:
         characters = tokenizer.pieces(range(len(SPECIALS), self.size))
         self.marks = torch.tensor([False] * len(SPECIALS) + [is_mark(character) for character in characters])
         self.particles = torch.tensor([False] * len(SPECIALS) + [character in particles for character in characters])
-        self.tones = torch.tensor([3] * len(SPECIALS) + [self.bits(character) for character in characters])
+        self.tones = torch.tensor([Tone.BOTH.value] * len(SPECIALS) + [self.bits(character) for character in characters])
 
     def bits(self, character: str) -> int:
         """Which tones the character may have, as `model.constraints.tones` counts them."""
@@ -126,6 +122,12 @@ class Tables:
     def other(self, character: str) -> int:
         """The tone against this one; 0 where it may have both."""
         return {Tone.LEVEL.value: Tone.OBLIQUE.value, Tone.OBLIQUE.value: Tone.LEVEL.value}.get(self.bits(character), 0)
+
+
+@functools.lru_cache(maxsize=8)
+def tables_of(tokenizer: Characters, system: str, particles: str, toned: bool) -> Tables:
+    """Made once."""
+    return Tables(tokenizer, system, particles, toned)
 
 
 class Job:
@@ -245,11 +247,11 @@ class Session:
 
     ROWS = 128  # lines searched together, at most
 
-    def __init__(self, decode: Couplet, tables: Tables, jobs: Sequence[Job], model: Seq2Seq, src: Tensor, src_mask: Tensor):
-        self.decode, self.tables, self.jobs, self.model, self.src, self.src_mask = decode, tables, jobs, model, src, src_mask
+    def __init__(self, decode: Couplet, tables: Tables, jobs: Sequence[Job], model: Seq2Seq, batch: Batch):
+        self.decode, self.tables, self.jobs, self.model, self.batch = decode, tables, jobs, model, batch
         self.further: dict[str, int] = {}  # characters that the target has no id for
 
-    def run(self) -> Hypotheses:
+    def run(self) -> Decoded:
         found: dict[int, list[Found]] = {}
         remarks = [tuple(job.unmet) for job in self.jobs]
         for asked, rules, wishes in self.attempts():
@@ -262,7 +264,7 @@ class Session:
         for place, job in enumerate(self.jobs):
             if job.possible and place not in found:
                 remarks[place] += ("no line keeps all that is asked",)
-        return self.joined([found.get(place, []) for place in range(len(self.jobs))], tuple(remarks))
+        return self.joined([found.get(place, []) for place in range(len(self.jobs))], remarks)
 
     def attempts(self) -> Iterator[tuple[Asked, tuple[str, ...], tuple[str, ...]]]:
         """What is asked, and the rules and the wishes that are not: few wishes before many, then few rules, each in order."""
@@ -287,22 +289,19 @@ class Session:
 
     def beam(self, rows: Sequence[tuple[int, str]], asked: Asked) -> list[list[Found]]:
         """The lines of each (sentence, template)."""
-        jobs, device = [self.jobs[place] for place, _ in rows], self.src.device
+        jobs, device = [self.jobs[place] for place, _ in rows], self.batch.src.device
         which = torch.tensor([place for place, _ in rows], device=device)
         fixed = self.padded([self.fixed(job, template, asked) for job, (_, template) in zip(jobs, rows)])
         lengths = torch.tensor([job.size for job in jobs], device=device)
         source = self.padded([[self.id(character) for character in job.upper] for job in jobs])
         rules = [
             *self.decode.rules(),
-            constraints.exact_length(lengths, eos=EOS),
+            constraints.at_least(lengths, eos=EOS),
             constraints.fixed(fixed, eos=EOS, pad=PAD),
             *self.rules(jobs, fixed, asked),
         ]
-        options = ("size", "length_penalty", "coverage_penalty", "groups", "diversity")
-        best = beam(
-            self.model, self.src[which], self.src_mask[which], bos=BOS, eos=EOS, pad=PAD, max_len=lengths, constraints=rules,
-            source=source, n_best=self.decode.n_best, **{name: getattr(self.decode, name) for name in options},
-        )  # fmt: skip
+        common = {"max_len": lengths, "constraints": rules, "source": source, **IDS}
+        best = self.decode.search(self.model, Batch(*(part[which] for part in self.batch)), common)
         return [self.lines_of(best, row, job, template) for row, (job, (_, template)) in enumerate(zip(jobs, rows))]
 
     def rules(self, jobs: Sequence[Job], fixed: Tensor, asked: Asked) -> list[Constraint]:
@@ -311,9 +310,9 @@ class Session:
         if not self.decode.unk:
             chosen.append(constraints.only_where(fixed, UNK))
         if "punctuation" in asked.wishes:
-            chosen.append(constraints.punctuation(marks, free=fixed != PAD))
+            chosen.append(constraints.where_free(fixed, constraints.punctuation(marks), pad=PAD))
         if "repetition" in asked.rules:
-            chosen.append(constraints.repetition(marks, eos=EOS, pad=PAD, unk=UNK, fixed=fixed))
+            chosen.append(constraints.repetition(marks, pad=PAD, unk=UNK, fixed=fixed))
         if "copy" in asked.rules:
             chosen.append(constraints.copies(marks, particles, pad=PAD))
         if self.decode.tones != "off":
@@ -325,7 +324,7 @@ class Session:
                 chosen.append(constraints.tones(self.tables.tones.to(device), needs, weight=weight))
         if "avoid" in asked.wishes and any(job.avoid for job in jobs):
             avoided = self.padded([[self.tables.id(character) for character in job.avoid] for job in jobs])
-            chosen.append(constraints.avoid(avoided, fixed=fixed, pad=PAD))
+            chosen.append(constraints.where_free(fixed, constraints.avoid(avoided), pad=PAD))
         return chosen
 
     def fixed(self, job: Job, template: str, asked: Asked) -> list[int]:
@@ -346,7 +345,7 @@ class Session:
     def padded(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """(B, longest), PAD (or no tone) behind each."""
         longest = max(map(len, rows), default=0)
-        return torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows], device=self.src.device).long()
+        return torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows], device=self.batch.src.device).long()
 
     def lines_of(self, best: Hypotheses, row: int, job: Job, template: str) -> list[Found]:
         """Of one row of the search, those that are there."""
@@ -367,8 +366,8 @@ class Session:
             shown.append(known if id == UNK else self.tables.tokenizer.decode([id]))
         return "".join(shown)
 
-    def joined(self, found: Sequence[Sequence[Found]], remarks: tuple[tuple[str, ...], ...]) -> Hypotheses:
-        """As `model.search` gives it."""
+    def joined(self, found: Sequence[Sequence[Found]], remarks: list[tuple[str, ...]]) -> Decoded:
+        """The lines of each sentence as one batch of hypotheses."""
         count = self.decode.n_best
         length = max((len(line.tokens) for lines in found for line in lines), default=1)
         tokens = torch.full((len(found), count, length), PAD)
@@ -379,8 +378,8 @@ class Session:
                 each[row, place, : len(line.tokens)] = torch.tensor(line.log_probs)
                 scores[row, place] = line.score
         total = each.sum(dim=2).masked_fill(scores.isneginf(), -math.inf)
-        texts = tuple((*(line.text for line in lines), *[""] * (count - len(lines))) for lines in found)
-        return Hypotheses(*(part.to(self.src.device) for part in (tokens, scores, total, each)), remarks, texts)
+        texts = [[*(line.text for line in lines), *[""] * (count - len(lines))] for lines in found]
+        return Decoded(Hypotheses(*(part.to(self.batch.src.device) for part in (tokens, scores, total, each))), texts, remarks)
 
 
 def subsets(names: Sequence[str]) -> Iterator[tuple[str, ...]]:

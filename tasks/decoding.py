@@ -11,17 +11,19 @@ from data.batching import Batch
 from data.errors import DuetError
 from data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from model import constraints
-from model.base import Seq2Seq
+from model.base import Seq2Seq, attention_shapes
 from model.search import Constraint, Hypotheses, beam, sample
 
 
 class Request(NamedTuple):
-    """A text to translate, and what a person asks of the answer, where the search can heed it (decode=couplet).
+    """A text to translate, and what a person asks of the answer.
 
-    fixed: as many characters as the text has, `-` where any may come. words: what must occur. avoid: characters that must not.
+    prefix: what it begins with. The others are for decode=couplet, which alone heeds them, and takes no prefix. fixed: as many
+    characters as the text has, `-` where any may come. words: what must occur. avoid: characters that must not.
     """
 
     text: str
+    prefix: str = ""
     fixed: str = ""
     words: tuple[str, ...] = ()
     avoid: str = ""
@@ -30,13 +32,23 @@ class Request(NamedTuple):
 class About(NamedTuple):
     """What a search is told of a batch beside its ids.
 
-    tokenizer: of the target. requests (B): the texts, for searches that depend on more than ids. begin (B, P): what each output
-    begins with, then PAD.
+    tokenizer: of the target. requests (B): what is asked for each source.
     """
 
     tokenizer: Tokenizer
     requests: Sequence[Request]
-    begin: Tensor | None = None
+
+
+class Decoded(NamedTuple):
+    """What a search found for a batch.
+
+    hypotheses: their ids and scores. texts (B, K): the same in words, one line each, "" where nothing was found. remarks (B):
+    what was given up to find them.
+    """
+
+    hypotheses: Hypotheses
+    texts: list[list[str]]
+    remarks: list[tuple[str, ...]]
 
 
 IDS = {"bos": BOS, "eos": EOS, "pad": PAD}
@@ -47,14 +59,15 @@ def one_line(text: str) -> str:
     return text.replace("\n", " ").replace("\r", " ")
 
 
-def answer(decode: "Decode", model: Seq2Seq, batch: Batch, tokenizer: Tokenizer, texts: Sequence[str]) -> Hypotheses:
+def in_words(found: Hypotheses, tokenizer: Tokenizer) -> Decoded:
+    """With the texts of the ids."""
+    texts = [[one_line(tokenizer.decode(row)) for row in rows] for rows in found.tokens.tolist()]
+    return Decoded(found, texts, [()] * len(texts))
+
+
+def answer(decode: "Decode", model: Seq2Seq, batch: Batch, tokenizer: Tokenizer, texts: Sequence[str]) -> Decoded:
     """What a search makes of a batch; texts: of its whole split."""
     return decode(model, batch, About(tokenizer, [Request(texts[place]) for place in batch.index.tolist()]))
-
-
-def text_of(found: Hypotheses, row: int, place: int, tokenizer: Tokenizer) -> str:
-    """The text of a hypothesis, on one line."""
-    return found.texts[row][place] if found.texts else one_line(tokenizer.decode(found.tokens[row, place].tolist()))
 
 
 @dataclass(kw_only=True)
@@ -107,20 +120,36 @@ class Decode:
         limits = (self.max_len_a * source + self.max_len_b).long()
         return limits if model.max_target is None else limits.clamp(max=model.max_target - 1)
 
-    def __call__(self, model: Seq2Seq, batch: Batch, about: About) -> Hypotheses:
-        begin = about.begin
+    def __call__(self, model: Seq2Seq, batch: Batch, about: About) -> Decoded:
+        """DuetError for a prefix that the model has no positions for."""
         limits, rules, never = self.limits(model, batch.src_mask), self.rules(), [] if self.unk else [UNK]
-        if begin is not None:
+        if any(request.prefix for request in about.requests):
+            begin = prefixes(model, about).to(batch.src.device)
             limits = torch.maximum(limits, (begin != PAD).sum(dim=1))
             unknown = [] if self.unk else [constraints.only_where(begin, UNK)]
             given = constraints.fixed(begin, eos=EOS, pad=PAD)
             rules, never = [given, *unknown, *(constraints.where_free(begin, rule, pad=PAD) for rule in rules)], []
         common = {"max_len": limits, "constraints": rules, "never": never, **IDS}
-        return self.search(model, batch, common)
+        return in_words(self.search(model, batch, common), about.tokenizer)
 
     def search(self, model: Seq2Seq, batch: Batch, common: dict) -> Hypotheses:
         """common: what every search of `model.search` is given."""
         raise NotImplementedError
+
+
+def prefixes(model: Seq2Seq, about: About) -> Tensor:
+    """(B, longest): the ids that each output begins with, then PAD."""
+    rows = [target_ids(model, about.tokenizer, request.prefix) for request in about.requests]
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows])
+
+
+def target_ids(model: Seq2Seq, tokenizer: Tokenizer, text: str, limit: int | None = None) -> list[int]:
+    """Without EOS; cut at `limit`. DuetError where they are more than the model has positions for."""
+    ids, most = tokenizer.encode(text)[:limit], model.max_target
+    if most is not None and len(ids) >= most:
+        raise DuetError(f"a target has {len(ids)} tokens, this model has places for {most - 1} and EOS")
+    return ids
 
 
 @dataclass(kw_only=True)
@@ -179,20 +208,9 @@ class Beam(Decode):
             raise ValueError(f"decode.length_penalty must be from -10 to 10, not {self.length_penalty}")
 
     def check(self, model, src_tokenizer, tgt_tokenizer):
-        if self.coverage_penalty > 0 and not has_cross_attention(model):
+        if self.coverage_penalty > 0 and "cross" not in attention_shapes(model):
             raise DuetError("decode.coverage_penalty needs cross-attention, and this model has none: leave it at 0")
 
     def search(self, model, batch, common):
         options = ("size", "n_best", "length_penalty", "coverage_penalty", "groups", "diversity")
         return beam(model, batch.src, batch.src_mask, **{name: getattr(self, name) for name in options}, **common)
-
-
-@torch.inference_mode()
-def has_cross_attention(model: Seq2Seq) -> bool:
-    """Tried on an empty sentence."""
-    device, training = next(model.parameters()).device, model.training
-    src, first = torch.tensor([[EOS]], device=device), torch.tensor([BOS], device=device)
-    state = model.eval().encode(src, torch.ones_like(src, dtype=torch.bool), need_weights=True)
-    found = "cross" in model.step(first, state)[1]
-    model.train(training)
-    return found

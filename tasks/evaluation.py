@@ -19,6 +19,7 @@ from data.errors import DuetError
 from data.module import PairData
 from data.sources import Pair, TwoFiles, read_lines
 from data.tones import Tones
+from model.base import attention_shapes
 from tasks import alignment, cli, heatmap, values
 from tasks.build import Translator, build_data, make, respect_limits
 from tasks.cli import CONF, write_json, write_text
@@ -26,7 +27,7 @@ from tasks.couplet_scores import baselines, couplet_scores
 from tasks.decoding import Decode
 from tasks.metrics import quick_scores, scores
 from tasks.parallel import side_by_side
-from tasks.samples import Look, attention_shapes
+from tasks.samples import Look
 from tasks.seq2seq import Translated, translate_batch
 
 
@@ -211,11 +212,12 @@ class Produced(NamedTuple):
 
 def translate_split(model: Translator, data: PairData, split: str, decode: Decode, batch_size: int, device: str) -> Produced:
     model.model.to(device)
+    sources = data.sources(split)
     found, produced, given_up, began = {}, 0, Counter(), time.perf_counter()
 
     def work(batch: Batch) -> tuple[Batch, Translated]:
         moved = Batch(*(part.to(device) for part in batch))
-        return batch, translate_batch(model.model, decode, moved, model.tgt_tokenizer, data.sources(split))
+        return batch, translate_batch(model.model, decode, moved, model.tgt_tokenizer, sources)
 
     for batch, some in side_by_side(work, data.loader(split, batch_size=batch_size), device):
         found |= dict(zip(batch.index.tolist(), some.lines))

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from data.batching import Batch, collate
 from data.errors import DuetError
-from data.tokenizer import BOS, EOS, PAD, Tokenizer
-from model.base import Seq2Seq
+from data.tokenizer import BOS, PAD, Tokenizer
+from model.base import Seq2Seq, attention_shapes
 from tasks import heatmap
-from tasks.decoding import About, Decode, Request, text_of
+from tasks.decoding import About, Decode, Request
 
 
 class Samples(Callback):
@@ -94,16 +94,6 @@ def check_places(
         raise DuetError(f"{name}: {error}" if name else str(error)) from None
 
 
-@torch.no_grad()
-def attention_shapes(model: Seq2Seq) -> dict[str, tuple[int, int]]:
-    """kind -> (layers, heads) of all attention that a model has."""
-    device, training = next(model.parameters()).device, model.training
-    src, tgt = torch.tensor([[EOS]], device=device), torch.tensor([[BOS]], device=device)
-    found = model.eval()(src, torch.ones_like(src, dtype=torch.bool), tgt, need_weights=True).attention
-    model.train(training)
-    return {kind: tuple(weights.shape[1:3]) for kind, weights in found.items()}
-
-
 def _boards(trainer: Trainer) -> list:
     """The TensorBoard writers of a run."""
     return [logger.experiment for logger in trainer.loggers if hasattr(logger.experiment, "add_image")]
@@ -130,12 +120,12 @@ class Look:
         batch = collate([(src_tokenizer.encode(source)[:max_source], [])], [place])
         batch = Batch(*(part.to(device) for part in batch))
         found = decode(model, batch, About(tgt_tokenizer, [Request(source)]))
-        gold = found.tokens[0, 0]
+        gold = found.hypotheses.tokens[0, 0]
         gold = gold[gold != PAD]
         tgt = torch.cat([gold.new_tensor([BOS]), gold[:-1]])
         with torch.no_grad():
             output = model(batch.src, batch.src_mask, tgt.unsqueeze(0), need_weights=True)
-        self.text = text_of(found, 0, 0, tgt_tokenizer)
+        self.text = found.texts[0][0]
         self.attention: dict[str, Tensor] = {kind: weights[0].float().cpu() for kind, weights in output.attention.items()}
         source_pieces = src_tokenizer.pieces(batch.src[0].tolist())
         gold_pieces, tgt_pieces = tgt_tokenizer.pieces(gold.tolist()), tgt_tokenizer.pieces(tgt.tolist())

@@ -14,7 +14,7 @@ from torch import Tensor
 from data.batching import Batch
 from data.tokenizer import EOS, PAD, Tokenizer
 from model.base import Seq2Seq
-from tasks.decoding import Decode, answer, text_of
+from tasks.decoding import Decode, answer
 from tasks.forcing import Constant, Schedule
 from tasks.loss import smoothed_cross_entropy
 from tasks.metrics import quick_scores, scores
@@ -33,9 +33,9 @@ class Translated(NamedTuple):
 def translate_batch(model: Seq2Seq, decode: Decode, batch: Batch, tokenizer: Tokenizer, sources: Sequence[str]) -> Translated:
     """sources: the texts of the whole split. A blank source gives a blank line."""
     found = answer(decode, model, batch, tokenizer, sources)
-    best, blank = found.tokens[:, 0], (batch.src[:, 0] == EOS).tolist()
-    lines = ["" if empty else text_of(found, row, 0, tokenizer) for row, empty in enumerate(blank)]
-    return Translated(lines, int((best != PAD).sum()), list(found.remarks or [()] * len(lines)))
+    blank = (batch.src[:, 0] == EOS).tolist()
+    lines = ["" if empty else best for empty, (best, *_) in zip(blank, found.texts)]
+    return Translated(lines, int((found.hypotheses.tokens[:, 0] != PAD).sum()), found.remarks)
 
 
 class Seq2SeqTask(lightning.LightningModule):
@@ -78,7 +78,8 @@ class Seq2SeqTask(lightning.LightningModule):
         self.teacher_forcing = teacher_forcing or Constant()
         self.train_forward = torch.compile(model.forward, dynamic=True) if compile else model.forward
         self.train_scores: dict[str, float] = {}  # the latest point of the training curves
-        self.hypotheses: dict[int, str] = {}  # of the evaluation going on, by place
+        self.sources: list[str] = []  # of the evaluation going on
+        self.hypotheses: dict[int, str] = {}  # likewise, by place
         self.window = _Sums()  # of the accumulation window
         self.curve = _Sums()  # since the last point of the curve
         self.tokens: Tensor | int = 0  # target tokens that this process has trained on; a tensor, so that nobody waits for it
@@ -147,22 +148,26 @@ class Seq2SeqTask(lightning.LightningModule):
         self.curve.go_on()
 
     def on_validation_epoch_start(self) -> None:
-        self.hypotheses, self.sums = {}, _Sums()
+        self._begin("valid")
 
-    on_test_epoch_start = on_validation_epoch_start
+    def on_test_epoch_start(self) -> None:
+        self._begin("test")
+
+    def _begin(self, split: str) -> None:
+        self.hypotheses, self.sums, self.sources = {}, _Sums(), self.trainer.datamodule.sources(split)
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
-        self._evaluate(batch, self.valid_decode, self.trainer.datamodule.sources("valid"))
+        self._evaluate(batch, self.valid_decode)
 
     def test_step(self, batch: Batch, batch_index: int) -> None:
-        self._evaluate(batch, self.decode, self.trainer.datamodule.sources("test"))
+        self._evaluate(batch, self.decode)
 
-    def _evaluate(self, batch: Batch, decode: Decode, sources: Sequence[str]) -> None:
+    def _evaluate(self, batch: Batch, decode: Decode) -> None:
         real = batch.gold != PAD
         hidden = self.model(batch.src, batch.src_mask, batch.tgt).hidden
         _, nll = smoothed_cross_entropy(self.model.project(hidden[real]), batch.gold[real])
         self.sums.add(nll, real.sum())
-        found = translate_batch(self.model, decode, batch, self.tgt_tokenizer, sources)
+        found = translate_batch(self.model, decode, batch, self.tgt_tokenizer, self.sources)
         self.hypotheses |= dict(zip(batch.index.tolist(), found.lines))
 
     def on_validation_epoch_end(self) -> None:

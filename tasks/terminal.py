@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+from data.tokenizer import EOS
 
 if TYPE_CHECKING:
     from tasks.build import Translation, Translator
@@ -54,15 +55,14 @@ def answer(model: "Translator", command: str, last: "tuple[str, list[Translation
     return attention(model, source, found[0].ids, limit)
 
 
-@torch.no_grad()
 def attention(model: "Translator", source: str, ids: list[int], limit: int | None = None) -> str:
     """Cross-attention of a line and a hypothesis (ids, with EOS), the mean of layers and heads, drawn in characters."""
-    batch = model.batch([(model.src_tokenizer.encode(source)[:limit], ids[:-1])], [0])
-    weights = model.model(batch.src, batch.src_mask, batch.tgt, need_weights=True).attention.get("cross")
+    tokens = model.src_tokenizer.encode(source)[:limit]
+    weights = model.attention(tokens, ids)
     if weights is None:
         return "this model has no attention"
-    columns = model.src_tokenizer.pieces(batch.src[0].tolist())
-    return draw(weights[0].float().mean(dim=(0, 1)).cpu().numpy(), model.tgt_tokenizer.pieces(ids), columns)
+    columns = model.src_tokenizer.pieces([*tokens, EOS])
+    return draw(weights.mean(dim=(0, 1)).numpy(), model.tgt_tokenizer.pieces(ids), columns)
 
 
 def draw(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> str:

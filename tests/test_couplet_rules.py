@@ -41,9 +41,13 @@ def may_come(rule, upper, prefix):
 def rule_of(name, fixed=None):
     t = tables()
     places = None if fixed is None else ids(fixed)
+
+    def free(rule):
+        return rule if places is None else constraints.where_free(places, rule, pad=PAD)
+
     return {
-        "punctuation": lambda: constraints.punctuation(t.marks, free=None if places is None else places != PAD),
-        "repetition": lambda: constraints.repetition(t.marks, eos=EOS, pad=PAD, unk=UNK, fixed=places),
+        "punctuation": lambda: free(constraints.punctuation(t.marks)),
+        "repetition": lambda: constraints.repetition(t.marks, pad=PAD, unk=UNK, fixed=places),
         "copy": lambda: constraints.copies(t.marks, t.particles, pad=PAD),
     }[name]()
 
@@ -130,7 +134,7 @@ def test_tones_hard_and_soft(need, may, may_not, weight):
 
 
 def test_characters_to_avoid_may_be_fixed_all_the_same():
-    rule = constraints.avoid(ids("山水"), fixed=ids("-山"), pad=PAD)
+    rule = constraints.where_free(ids("-山"), constraints.avoid(ids("山水")), pad=PAD)
     assert may_come(rule, "春风", "") == {*ALPHABET} - {*"山水"}
     assert "山" in may_come(rule, "春风", "月")
 
@@ -231,7 +235,7 @@ REQUESTS = [  # what is asked -> what is given up
 @pytest.mark.parametrize("request_, wanted", REQUESTS, ids=lambda x: str(x)[:60])
 def test_what_is_asked_is_met_or_told(request_, wanted):
     model = translator(ALPHABET + "东西南北高低远近青云雨")
-    found = model.search([request_.text], decode=Couplet(n_best=3, tones="hard"), requests=[request_])[0]
+    found = model.search([request_], decode=Couplet(n_best=3, tones="hard"))[0]
     assert {h.remarks for h in found} == wanted
     if request_.fixed and len(request_.fixed) != len(request_.text):
         assert [h.text for h in found] == [""]  # no answer, and why
@@ -246,7 +250,7 @@ def test_what_is_asked_is_met_or_told(request_, wanted):
 def test_unknown_characters_keep_their_place_and_what_is_fixed_is_written_as_it_was():
     model = translator(ALPHABET)
     request_ = Request("龘𠀀山龘‽", fixed="-靐---")
-    best = model.search([request_.text], decode=Couplet(), requests=[request_])[0][0]
+    best = model.search([request_], decode=Couplet())[0][0]
     assert best.text[1] == "靐" and best.text[4] == "‽" and best.text[0] == best.text[3] and not best.remarks
 
 
@@ -255,9 +259,9 @@ def test_a_batch_of_many_is_a_batch_of_one(tones):
     model = translator(ALPHABET)
     asked = [r for r, _ in REQUESTS]
     decode = Couplet(n_best=2, tones=tones)
-    many = model.search([r.text for r in asked], decode=decode, requests=asked)
+    many = model.search(asked, decode=decode)
     for r, found in zip(asked, many):
-        alone = model.search([r.text], decode=decode, requests=[r])[0]
+        alone = model.search([r], decode=decode)[0]
         assert [(h.text, h.remarks) for h in alone] == [(h.text, h.remarks) for h in found]
         assert [h.score for h in alone] == pytest.approx([h.score for h in found], abs=1e-4)
 
@@ -307,7 +311,7 @@ def test_templates_are_no_more_than_asked_for():
 )
 def test_no_more_is_given_up_than_may_be(options, request_, wanted):
     model = translator(ALPHABET)
-    found = model.search([request_.text], decode=Couplet(**options), requests=[request_])[0]
+    found = model.search([request_], decode=Couplet(**options))[0]
     assert found[0].remarks == wanted
     assert bool(found[0].text) == ("no line keeps all that is asked" not in wanted)
 
@@ -316,10 +320,10 @@ def test_many_words_in_a_long_line_take_no_time():
     """All ways to place five words in forty places would be fifty million."""
     words = ("天", "地", "中", "看", "人")
     model = translator(ALPHABET)
-    found = model.search([FORTY], decode=Couplet(), requests=[Request(FORTY, words=words)])[0][0]
+    found = model.search([Request(FORTY, words=words)], decode=Couplet())[0][0]
     assert all(word in found.text for word in words) and not any(r.startswith("word") for r in found.remarks)
     asked = Request("春风秋月山水江海花", words=(*words, "日", "黄", "河", "流", "依"))  # ten words, nine places
-    assert model.search([asked.text], decode=Couplet(), requests=[asked])[0][0].remarks == ("word 依",)
+    assert model.search([asked], decode=Couplet())[0][0].remarks == ("word 依",)
 
 
 def test_an_unknown_character_that_nobody_asked_for_is_shown_as_one():

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from model.base import Seq2Seq
-from model.constraints import fixed, forbid, min_length, no_repeat_ngram, repetition_penalty
+from model.constraints import fixed, min_length, no_repeat_ngram, repetition_penalty
 from model.search import beam, penalty, sample, score
 from tests.models import ATTENTIVE, BLIND, VARIANTS, make, sources
 
@@ -326,7 +326,7 @@ def test_min_length():
 def test_forbidden_tokens():
     src = torch.tensor([[4, EOS]])
     for search in (sample, beam):
-        found = search(Table(), src, src > 0, max_len=limits(6), constraints=[forbid(UNK, 5)], **IDS)
+        found = search(Table(), src, src > 0, max_len=limits(6), never=[UNK, 5], **IDS)
         assert not {UNK, 5} & set(found.tokens.flatten().tolist())
 
 

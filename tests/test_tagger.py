@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from data.batching import Batch, collate
-from data.tokenizer import PAD
+from data.tokenizer import PAD, Characters
 from model.tagger import Tagger
 from tasks.decoding import About, Beam, Greedy
 from tasks.loss import smoothed_cross_entropy
@@ -64,7 +64,7 @@ def test_a_tagger_learns_to_end_with_its_source():
     src, mask = sources([8, 2, 6, 12], seed=1000)
     for decode in (Greedy(), Beam(size=4)):
         batch = Batch(src, mask, src, src, torch.arange(4))
-        lines = decode(model.eval(), batch, About(None, ())).tokens[:, 0]
+        lines = decode(model.eval(), batch, About(Characters("abcdefghijklmnop"), ())).hypotheses.tokens[:, 0]
         assert torch.equal(lines[:, : src.size(1)], shifted(src, mask)) and (lines[:, src.size(1) :] == PAD).all()
 
 

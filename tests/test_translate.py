@@ -14,7 +14,7 @@ import torch
 
 from tasks import load, terminal, translate
 from tasks.build import BLANK
-from tasks.decoding import Beam, Greedy
+from tasks.decoding import Beam, Greedy, Request
 from tests.runs import ROOT, WORDS
 
 LINES = ["one two", "", "three", "   ", "five four three two one", "two"] * 9
@@ -143,6 +143,7 @@ MISTAKES = {
     "an ensemble of another way": (["ckpt=[a.ckpt,a.ckpt]", "ensemble=max"], ["linear, log_linear", "'max'"]),
     "alignment in text": (["ckpt=a.ckpt", "align=true"], ["align=true needs format=json"]),
     "resume without a file": (["ckpt=a.ckpt", "input=in.txt", "resume=true"], ["output=FILE"]),
+    "resume is no checkpoint": (["ckpt=a.ckpt", "input=in.txt", "resume=a.ckpt"], ["resume must be true or false", "'a.ckpt'"]),
     "an output that was left": (["ckpt=a.ckpt", "input=in.txt", "output=left.txt"], [".left.txt.part", "resume=true"]),
     "another input": (["ckpt=a.ckpt", "input=short.txt", "output=left.txt", "resume=true"], ["has 2 lines, the input only 1"]),
     "input is output": (["ckpt=a.ckpt", "input=in.txt", "output=./in.txt"], ["the same file"]),
@@ -310,13 +311,13 @@ def test_attention_in_characters():
 
 def test_prefixes_are_kept(here):
     model = load(here.folder / "a.ckpt")
-    lines, prefixes = ["one two", "three", "", "five"], ["zwei", "", "vier", "sechs eins"]
+    asked = [Request("one two", "zwei"), "three", Request("", "vier"), Request("five", "sechs eins")]
     for decode in (Greedy(), Beam(n_best=2), Beam(max_len_a=0.0, max_len_b=1.0)):
-        found = model.search(lines, decode=decode, prefixes=prefixes)
-        for line, prefix, hypotheses in zip(lines, prefixes, found):
-            assert all(h.text.startswith(prefix) for h in hypotheses) if line else hypotheses == [BLANK]
+        found = model.search(asked, decode=decode)
+        for prefix, hypotheses in zip(["zwei", "", "vier", "sechs eins"], found):
+            assert all(h.text.startswith(prefix) for h in hypotheses) if prefix != "vier" else hypotheses == [BLANK]
     free = model.search(["three"], decode=Greedy())[0]
-    assert model.search(lines, decode=Greedy(), prefixes=prefixes)[1][0].text == free[0].text
+    assert model.search(asked, decode=Greedy())[1][0].text == free[0].text
 
 
 def test_a_prefix_stands_whatever_the_rules_say(here):
@@ -327,7 +328,7 @@ def test_a_prefix_stands_whatever_the_rules_say(here):
         ("eins eins eins", Greedy(no_repeat_ngram=2)),
         ("eins eins", Beam(no_repeat_ngram=3)),
     ):
-        for hypothesis in model.search(["one two"], decode=decode, prefixes=[prefix])[0]:
+        for hypothesis in model.search([Request("one two", prefix)], decode=decode)[0]:
             assert hypothesis.text.startswith(prefix.replace("☃", "⁇")) and math.isfinite(hypothesis.score)
             assert "⁇" not in hypothesis.text[len(prefix) :]
 
