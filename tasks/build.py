@@ -254,7 +254,7 @@ class Translator:
 
     @torch.no_grad()
     def attention(self, source: Sequence[int], ids: Sequence[int]) -> Tensor | None:
-        """Cross-attention (L, H, T, S) of a source (S - 1 ids, without EOS) and a hypothesis (T ids, with EOS); None: no such."""
+        """Cross-attention (L, H, T, S) of a source (S - 1 ids, no EOS) and a hypothesis (T ids with EOS). None: no such."""
         batch = self.batch([(list(source), list(ids[:-1]))], [0])
         found = self.model(batch.src, batch.src_mask, batch.tgt, need_weights=True).attention.get("cross")
         return None if found is None else found[0].float().cpu()
