@@ -31,8 +31,9 @@ from tasks.build import Translation, Translator, load, make
 from tasks.couplet_search import FREE, Couplet
 from tasks.decoding import Request
 from tasks.evaluation import check_device
+from tasks.lines import Output, begun, lines_of, terminal_asks, windows
 from tasks.quiet import quiet
-from tasks.translate import FORMATS, Output, begun, lines_of, terminal_asks, windows
+from tasks.translate import FORMATS
 
 SHOWN = {Tone.LEVEL: "平", Tone.OBLIQUE: "仄", Tone.BOTH: "通", Tone.UNKNOWN: "？"}
 SCRIPTS = ("auto", "simplified", "traditional")

@@ -15,6 +15,7 @@ import torch
 from tasks import load, terminal, translate
 from tasks.build import BLANK
 from tasks.decoding import Beam, Greedy
+from tasks.lines import windows
 from tests.runs import ROOT, WORDS
 
 LINES = ["one two", "", "three", "   ", "five four three two one", "two"] * 9
@@ -57,9 +58,9 @@ def test_windows_and_batches_change_nothing(here, window, batch, decode):
 
 
 def test_windows_grow():
-    sizes = [len(window) for window in translate.windows(iter(map(str, range(200))), 64)]
+    sizes = [len(window) for window in windows(iter(map(str, range(200))), 64)]
     assert sizes == [16, 32, 64, 64, 24]
-    assert [len(window) for window in translate.windows(iter("abc"), 2)] == [2, 1]
+    assert [len(window) for window in windows(iter("abc"), 2)] == [2, 1]
 
 
 INPUTS = {  # name, content, words, the same in plain lines
