@@ -10,7 +10,7 @@ from typing import BinaryIO
 from omegaconf import DictConfig
 
 from data.errors import DuetError
-from data.sources import BOM, column_of, read_lines
+from data.sources import column_of, decoded, read_lines
 
 FIRST_WINDOW = 16  # lines; each window is twice as long as the one before, so that the first results come early
 
@@ -20,20 +20,9 @@ FIRST_WINDOW = 16  # lines; each window is twice as long as the one before, so t
 
 def lines_of(config: DictConfig) -> Iterator[str]:
     """The texts to translate, one a line of the input."""
-    path, lines = config.input, _stdin() if config.input is None else read_lines(config.input)
-    if config.get("column") is None:
-        return lines
-    return column_of(lines, config.column, "stdin" if path is None else str(path))
-
-
-def _stdin() -> Iterator[str]:
-    """Lines of UTF-8, split at \\n only, as `read_lines` does it with files."""
-    for number, raw in enumerate(sys.stdin.buffer, 1):
-        try:
-            line = raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise DuetError(f"stdin, line {number}: not UTF-8 ({error.reason} at byte {error.start})") from None
-        yield (line.removeprefix(BOM) if number == 1 else line).removesuffix("\n").removesuffix("\r")
+    where = "stdin" if config.input is None else config.input
+    lines = decoded(sys.stdin.buffer, where) if config.input is None else read_lines(config.input)
+    return lines if config.get("column") is None else column_of(lines, config.column, where)
 
 
 def begun(lines: Iterator[str]) -> Iterator[str]:
