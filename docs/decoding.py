@@ -10,7 +10,6 @@ import sys
 from omegaconf import OmegaConf
 
 from tasks.build import Translator, load, make
-from tasks.quiet import quiet
 
 CASES = [
     "decode=greedy",
@@ -46,10 +45,8 @@ def table(model: Translator, text: str) -> str:
 
 
 def main() -> None:
-    quiet()
     words = cli.readable(sys.argv[1:])
-    if cli.wants_help(words):
-        print(__doc__.strip())
+    if not cli.begin(__doc__, words):
         return
     text = cli.plain(words, {"ckpt": None, "text": None})[1]["text"]
     model = load(*cli.values_of("ckpt", words))

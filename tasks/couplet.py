@@ -32,7 +32,6 @@ from tasks.couplet_search import FREE, Couplet
 from tasks.decoding import Request
 from tasks.evaluation import check_device
 from tasks.lines import Output, begun, lines_of, terminal_asks, windows
-from tasks.quiet import quiet
 from tasks.translate import FORMATS
 
 SHOWN = {Tone.LEVEL: "平", Tone.OBLIQUE: "仄", Tone.BOTH: "通", Tone.UNKNOWN: "？"}
@@ -313,12 +312,9 @@ def poet_of(words: Sequence[str]) -> Poet:
 
 
 def main() -> None:
-    quiet()
     words = cli.readable(sys.argv[1:], lists=["words"])
-    if cli.wants_help(words):
-        print(__doc__.strip() + "\n\n" + (cli.CONF / "couplet.yaml").read_text(encoding="utf-8"))
+    if not cli.begin(__doc__, words, "couplet"):
         return
-    cli.check_choices(words)
     poet = poet_of(words)
     try:
         if terminal_asks(poet.config):

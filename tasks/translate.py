@@ -23,7 +23,6 @@ from tasks.build import Translation, Translator, load, make
 from tasks.decoding import Decode
 from tasks.evaluation import check_device
 from tasks.lines import Output, begun, lines_of, terminal_asks, windows
-from tasks.quiet import quiet
 
 FORMATS = ("text", "json")
 PART = 1_000_003  # between the places of two sentences of one line: no line of a file of that length has the same
@@ -184,12 +183,9 @@ def job_of(words: Sequence[str]) -> Job:
 
 
 def main() -> None:
-    quiet()
     words = cli.readable(sys.argv[1:])
-    if cli.wants_help(words):
-        print(__doc__.strip() + "\n\n" + (cli.CONF / "translate.yaml").read_text(encoding="utf-8"))
+    if not cli.begin(__doc__, words, "translate"):
         return
-    cli.check_choices(words)
     job = job_of(words)
     try:
         if terminal_asks(job.config):
