@@ -14,7 +14,6 @@ from tasks import cli, values  # isort: skip  # first: `tasks` sets what torch r
 
 import dataclasses
 import json
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -31,7 +30,7 @@ from tasks.build import Translation, Translator, load, make
 from tasks.couplet_search import FREE, Couplet
 from tasks.decoding import Request
 from tasks.evaluation import check_device
-from tasks.lines import Output, begun, lines_of, terminal_asks, windows
+from tasks.lines import Output, begun, lines_of, piped, terminal_asks, windows
 from tasks.translate import FORMATS
 
 SHOWN = {Tone.LEVEL: "平", Tone.OBLIQUE: "仄", Tone.BOTH: "通", Tone.UNKNOWN: "？"}
@@ -316,14 +315,11 @@ def main() -> None:
     if not cli.begin(__doc__, words, "couplet"):
         return
     poet = poet_of(words)
-    try:
+    with piped():
         if terminal_asks(poet.config):
             prompt(poet)
         else:
             answer_all(poet)
-        sys.stdout.flush()
-    except BrokenPipeError:  # … | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

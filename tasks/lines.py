@@ -4,6 +4,7 @@ import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -46,6 +47,16 @@ def windows(lines: Iterator[str], largest: int) -> Iterator[list[str]]:
 
 
 # Writing
+
+
+@contextmanager
+def piped() -> Iterator[None]:
+    """For all that a command writes: its end, without an error, where nobody reads stdout any more (… | head)."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Output:

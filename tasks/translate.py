@@ -7,7 +7,6 @@ from tasks import cli, values  # isort: skip  # first: `tasks` sets what torch r
 
 import itertools
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +21,7 @@ from tasks import alignment, terminal
 from tasks.build import Translation, Translator, load, make
 from tasks.decoding import Decode
 from tasks.evaluation import check_device
-from tasks.lines import Output, begun, lines_of, terminal_asks, windows
+from tasks.lines import Output, begun, lines_of, piped, terminal_asks, windows
 
 FORMATS = ("text", "json")
 PART = 1_000_003  # between the places of two sentences of one line: no line of a file of that length has the same
@@ -187,14 +186,11 @@ def main() -> None:
     if not cli.begin(__doc__, words, "translate"):
         return
     job = job_of(words)
-    try:
+    with piped():
         if terminal_asks(job.config):
             terminal.prompt(job.model, lambda text: search(job, [text], [0])[0], job.limit)
         else:
             run(job)
-        sys.stdout.flush()
-    except BrokenPipeError:  # … | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":
