@@ -54,7 +54,8 @@ def piped() -> Iterator[None]:
     """For all that a command writes: its end, without an error, where nobody reads stdout any more (… | head)."""
     try:
         yield
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed, with output=FILE
+            sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -7,7 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from data.errors import DuetError
-from tasks.lines import lines_of, terminal_asks
+from tasks.lines import lines_of, piped, terminal_asks
 
 
 def stdin(monkeypatch, content, **options):
@@ -43,3 +43,9 @@ def test_mistakes_in_stdin(monkeypatch, content, options, told):
     with pytest.raises(DuetError) as caught:
         list(lines_of(stdin(monkeypatch, content, **options)))
     assert str(caught.value) == told
+
+
+def test_a_closed_stdout_is_no_mistake_where_nothing_is_written_to_it(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    with piped():
+        pass
