@@ -10,7 +10,7 @@ Each line is an upper line (上联), and what is asked of its answer (下联), b
 With a terminal for stdin it asks for lines.
 """
 
-from tasks import cli, values  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
+from tasks import cli  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
 
 import dataclasses
 import json
@@ -19,19 +19,18 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from data.errors import DuetError
 from data.tokenizer import EOS, UNK, Characters
 from data.tones import Tone, Tones, is_mark
 from tasks import couplet_scores, terminal
-from tasks.build import Translation, Translator, load, make
+from tasks.build import Translation, Translator
 from tasks.couplet_search import FREE, Couplet
 from tasks.decoding import Request
-from tasks.evaluation import check_device
 from tasks.lines import Output, begun, lines_of, piped, terminal_asks, windows
 from tasks.translate import FORMATS
+from tasks.using import check_names, use
 
 SHOWN = {Tone.LEVEL: "平", Tone.OBLIQUE: "仄", Tone.BOTH: "通", Tone.UNKNOWN: "？"}
 SCRIPTS = ("auto", "simplified", "traditional")
@@ -286,27 +285,16 @@ def look(poet: Poet, command: str, last: tuple[str, list[Answer]] | None) -> str
 
 
 def check(config: DictConfig) -> None:
-    values.check(config, needed=("decode",))
-    check_device(config.device)
-    for name, choices in (("format", FORMATS), ("script", SCRIPTS)):
-        if config[name] not in choices:
-            raise DuetError(f"{name} is {config[name]!r}: choose {', '.join(choices)}")
+    check_names(config, {"format": FORMATS, "script": SCRIPTS})
 
 
 def poet_of(words: Sequence[str]) -> Poet:
     """Loads what the words name. Raises DuetError for what a user can mend."""
-    model = load(*cli.values_of("ckpt", words), way=cli.value_of("ensemble", words, "linear"))
-    config = cli.compose("couplet", words)
-    check(config)
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    model.model.to(config.device)
-    decode = make(OmegaConf.to_container(config.decode, resolve=True))
+    model, config, decode = use("couplet", words, check)
     if not isinstance(decode, Couplet):
         raise DuetError("tasks.couplet needs decode=couplet; tasks.translate searches without the rules")
     if decode.n_best < config.answers:
         raise DuetError(f"answers={config.answers} needs as large a decode.n_best (and decode.size), not {decode.n_best}")
-    decode.check(model.model, model.src_tokenizer, model.tgt_tokenizer)
     return Poet(model, decode, config, Tones(decode.tone_system), Script(model.tgt_tokenizer, config.script))
 
 

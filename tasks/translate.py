@@ -3,7 +3,7 @@
 One line comes out for each that goes in, in order, a blank one for a blank one. With a terminal for stdin it asks for lines.
 """
 
-from tasks import cli, values  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
+from tasks import cli  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
 
 import itertools
 import json
@@ -12,16 +12,15 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from tqdm import tqdm
 
 from data.errors import DuetError
 from tasks import alignment, terminal
-from tasks.build import Translation, Translator, load, make
+from tasks.build import Translation, Translator
 from tasks.decoding import Decode
-from tasks.evaluation import check_device
 from tasks.lines import Output, begun, lines_of, piped, terminal_asks, windows
+from tasks.using import check_names, use
 
 FORMATS = ("text", "json")
 PART = 1_000_003  # between the places of two sentences of one line: no line of a file of that length has the same
@@ -157,28 +156,16 @@ def run(job: Job) -> None:
 
 
 def check(config: DictConfig) -> None:
-    values.check(config, needed=("decode",))
-    check_device(config.device)
-    if config.format not in FORMATS:
-        raise DuetError(f"format is {config.format!r}: choose {', '.join(FORMATS)}")
+    check_names(config, {"format": FORMATS})
     if config.align and config.format != "json":
         raise DuetError("align=true needs format=json")
 
 
 def job_of(words: Sequence[str]) -> Job:
     """Loads what the words name. Raises DuetError for what a user can mend."""
-    model = load(*cli.values_of("ckpt", words), way=cli.value_of("ensemble", words, "linear"))
-    cli.offer(model.config)
-    config = cli.compose("translate", words)
-    check(config)
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    model.model.to(config.device)
+    model, config, decode = use("translate", words, check)
     limits = [config.max_length or model.config["data"].get("max_length", 256), model.max_source]
-    limit = min(limit for limit in limits if limit is not None)
-    decode = make(OmegaConf.to_container(config.decode, resolve=True))
-    decode.check(model.model, model.src_tokenizer, model.tgt_tokenizer)
-    return Job(model, decode, config, limit)
+    return Job(model, decode, config, min(limit for limit in limits if limit is not None))
 
 
 def main() -> None:
