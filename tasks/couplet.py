@@ -245,27 +245,13 @@ then :3 shows what else could stand at the third place of the first answer, :att
 
 
 def prompt(poet: Poet) -> None:
-    """Asks for lines until :quit, Ctrl-D or Ctrl-C."""
-    import readline  # noqa: F401  history and editing for `input`
+    """Asks for lines."""
 
-    print(HELP)
-    last: tuple[str, list[Answer]] | None = None
-    while True:
-        try:
-            text = input("> ").strip()
-        except (EOFError, KeyboardInterrupt):
-            print()
-            return
-        if text in (":quit", ":q"):
-            return
-        try:
-            if text.startswith(":"):
-                print(look(poet, text[1:], last))
-            elif text:
-                last = (text, poet.answers([text])[0])
-                print(as_text(poet, *last))
-        except DuetError as error:
-            print(f"error: {error}")
+    def on_line(text: str) -> tuple[str, tuple[str, list[Answer]]]:
+        answers = poet.answers([text])[0]
+        return as_text(poet, text, answers), (text, answers)
+
+    terminal.converse(HELP, on_line, lambda command, last: look(poet, command, last))
 
 
 def look(poet: Poet, command: str, last: tuple[str, list[Answer]] | None) -> str:

@@ -12,6 +12,7 @@ import time
 import pytest
 import torch
 
+from data.errors import DuetError
 from tasks import load, terminal, translate
 from tasks.build import BLANK
 from tasks.decoding import Beam, Greedy
@@ -214,7 +215,6 @@ def test_a_link_and_a_pipe_stay_what_they_are(here):
 
 
 def test_coverage_without_attention_is_told_before_anything_is_translated(here, monkeypatch):
-    from data.errors import DuetError
     from tests.models import make
 
     with pytest.raises(DuetError, match="coverage_penalty needs cross-attention"):
@@ -299,6 +299,19 @@ def test_the_prompt_ends_with_its_input(monkeypatch):
 
     monkeypatch.setattr("builtins.input", end)
     terminal.prompt(None, None, 5)
+
+
+def test_the_prompt_goes_on_after_a_mistake(monkeypatch, capsys):
+    def on_line(text):
+        if text == "bad":
+            raise DuetError("not this")
+        return text.upper(), text
+
+    said = iter(["bad", ":x", "good", ":x", "bad", ":x", ":bad", ":q"])
+    monkeypatch.setattr("builtins.input", lambda _: next(said))
+    terminal.converse("help", on_line, lambda command, last: on_line(command)[0] + f" {last}")
+    told = ["help", "error: not this", "X None", "GOOD", "X good", "error: not this", "X good", "error: not this"]
+    assert capsys.readouterr().out.splitlines() == told
 
 
 def test_attention_in_characters():
