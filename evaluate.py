@@ -8,12 +8,12 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from tasks.build import Translator, load
+from tasks.build import Translator
 from tasks.evaluation import Outcome, Subject, configure, decode_name, draw_heatmaps, prepare, result_name, writable
 from tasks.evaluation import evaluate as evaluate_subject
-from tasks.quiet import quiet
 from tasks.runs import run_of
 from tasks.samples import check_places
+from tasks.using import loaded
 
 
 def evaluate(config: DictConfig, ckpts: Sequence[str], model: Translator) -> dict:
@@ -80,18 +80,14 @@ def where(found: dict) -> str:
 
 
 def main() -> None:
-    quiet()
     words = cli.readable(sys.argv[1:])
-    if cli.wants_help(words):
-        print(__doc__.strip() + "\n\n" + (cli.CONF / "evaluate.yaml").read_text(encoding="utf-8"))
+    if not cli.begin(__doc__, words, "evaluate"):
         return
-    cli.check_choices(words)
-    ckpts = cli.values_of("ckpt", words)
-    model = load(*ckpts, way=cli.value_of("ensemble", words, "linear"))
+    model = loaded(words)
     config = configure("evaluate", words, model)
     if config.heatmaps:
         check_places(model.model, config.layers, config.heads)
-    evaluate(config, ckpts, model)
+    evaluate(config, cli.values_of("ckpt", words), model)
 
 
 if __name__ == "__main__":

@@ -38,21 +38,24 @@ def find(root: str | Path | None, file: str, *suffixes: str) -> Path:
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """Lines of a UTF-8 file (`.gz` too), split at `\\n` only; a `\\r` before it and a byte order mark go."""
-    number = 0
+    """Lines of a UTF-8 file (`.gz` too), as `decoded` reads them."""
     try:
         with gzip.open(path) if Path(path).suffix == ".gz" else open(path, "rb") as file:
-            for number, raw in enumerate(file, 1):
-                line = raw.decode("utf-8")
-                if number == 1:
-                    line = line.removeprefix(BOM)
-                yield line.removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        raise DuetError(f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start})") from None
+            yield from decoded(file, path)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DuetError(f"{path} is damaged or cut off: {error}") from None
     except OSError as error:
         raise DuetError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def decoded(lines: Iterable[bytes], where: str | Path) -> Iterator[str]:
+    """Lines of UTF-8, split at `\\n` only; a `\\r` before it and a byte order mark go. where: to name them in errors."""
+    for number, raw in enumerate(lines, 1):
+        try:
+            line = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DuetError(f"{where}, line {number}: not UTF-8 ({error.reason} at byte {error.start})") from None
+        yield (line.removeprefix(BOM) if number == 1 else line).removesuffix("\n").removesuffix("\r")
 
 
 def _not_empty(pairs: Iterable[Pair], where: str | Path) -> Iterator[Pair]:

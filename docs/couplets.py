@@ -13,7 +13,6 @@ from pathlib import Path
 
 from data.errors import DuetError
 from data.sources import Tsv, read_lines
-from tasks.quiet import quiet
 
 SETTINGS = {"examples": "30", "data": "../shared/data/couplets"}
 
@@ -67,10 +66,8 @@ def read(words: Sequence[str]) -> tuple[dict[str, Path], dict[str, str]]:
 
 
 def main() -> None:
-    quiet()
     words = sys.argv[1:]
-    if cli.wants_help(words) or not words:
-        print(__doc__.strip())
+    if not cli.begin(__doc__, words or ["--help"]):
         return
     folders, settings = read(words)
     print(table(folders))

@@ -7,10 +7,8 @@ from tasks import cli  # isort: skip  # first: `tasks` sets what torch reads whe
 
 import sys
 
-from omegaconf import OmegaConf
-
-from tasks.build import Translator, load, make
-from tasks.quiet import quiet
+from tasks.build import Translator
+from tasks.using import loaded, search_of
 
 CASES = [
     "decode=greedy",
@@ -38,21 +36,18 @@ def table(model: Translator, text: str) -> str:
     cli.offer(model.config)
     for case in CASES:
         config = cli.compose("translate", ["ckpt=none", *case.split()])
-        decode = make(OmegaConf.to_container(config.decode, resolve=True))
-        for place, found in enumerate(model.search([text], decode=decode)[0]):
+        for place, found in enumerate(model.search([text], decode=search_of(config, model))[0]):
             options = " ".join(f"`{word}`" for word in case.split()) if place == 0 else ""
             rows.append(f"| {options} | {found.score:.2f} | {found.text} |")
     return "\n".join(rows)
 
 
 def main() -> None:
-    quiet()
     words = cli.readable(sys.argv[1:])
-    if cli.wants_help(words):
-        print(__doc__.strip())
+    if not cli.begin(__doc__, words):
         return
     text = cli.plain(words, {"ckpt": None, "text": None})[1]["text"]
-    model = load(*cli.values_of("ckpt", words))
+    model = loaded(words)
     print(f"{text}\n\n{table(model, text)}\n\nThe likeliest next tokens, at a translation's beginning and in its middle:\n")
     best = model.search([text])[0][0]
     for prefix in ("", model.tgt_tokenizer.decode(best.ids[: len(best.ids) // 2])):

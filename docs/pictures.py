@@ -25,8 +25,7 @@ from tasks.samples import Look
 
 def main() -> None:
     words = cli.readable(sys.argv[1:])
-    if cli.wants_help(words):
-        print(__doc__.strip())
+    if not cli.begin(__doc__, words):
         return
     bare, options = cli.plain(words, {"ckpt": None, "text": None, "out": None})
     ckpt, text, out = options.values()

@@ -33,6 +33,7 @@ Link = tuple[int, int]
 # Words and the tokens that they are made of
 
 UNITS = ("blank", "character")
+NO_ATTENTION = "the model has no cross-attention, so no alignment can be read off it"
 
 
 def unit_of(lines: Sequence[str], wanted: str = "auto") -> str:
@@ -309,7 +310,7 @@ def of_output(model: "Translator", source: str, ids: list[int], limit: int | Non
         return []
     weights = model.attention(tokens, ids)
     if weights is None:
-        raise DuetError("the model has no cross-attention, so no alignment can be read off it")
+        raise DuetError(NO_ATTENTION)
     text = model.tgt_tokenizer.decode(ids)
     columns = _shares(model.src_tokenizer, source, unit_of([source], "auto"), None)[: len(tokens)]
     rows = _shares(model.tgt_tokenizer, text, unit_of([text], "auto"), ids[:-1])

@@ -18,7 +18,6 @@ import torch
 from data.errors import DuetError
 from tasks import runs
 from tasks.build import read_checkpoint, revive
-from tasks.quiet import quiet
 
 KEPT = ("state_dict", "duet", "epoch", "global_step", "callbacks", "pytorch-lightning_version")
 
@@ -74,10 +73,8 @@ def save(content: dict, path: Path) -> None:
 
 
 def main() -> None:
-    quiet()
     words = cli.readable(sys.argv[1:])
-    if cli.wants_help(words) or not words:
-        print(__doc__.strip())
+    if not cli.begin(__doc__, words or ["--help"]):
         return
     paths, options = cli.plain(words, {"n": "5", "by": "last", "out": ""})
     count, by = options["n"], options["by"]

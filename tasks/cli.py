@@ -12,6 +12,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from data import commands
 from data.commands import CONF, compose, groups, nearest, readable, walk, wants_help, write_json, write_text
 from data.errors import DuetError
+from tasks.quiet import quiet
 
 __all__ = ["CONF", "compose", "readable", "walk", "wants_help", "write_json", "write_text"]
 
@@ -26,6 +27,21 @@ def explain(error: BaseException, config: str) -> str | None:
     if isinstance(error, MisconfigurationException):
         return " ".join(str(error).split())[:300]
     return commands.explain(error, config)
+
+
+def begin(doc: str, words: Sequence[str], config: str | None = None) -> bool:
+    """The beginning of a command: whether there is more to do than to print help, which these words may ask for.
+
+    doc: of the command. config: the file in conf/ that has its options (None: it has none); choices of groups are checked.
+    """
+    quiet()
+    if wants_help(words):
+        options = "" if config is None else "\n\n" + (CONF / f"{config}.yaml").read_text(encoding="utf-8")
+        print(doc.strip() + options)
+        return False
+    if config is not None:
+        check_choices(words)
+    return True
 
 
 def check_choices(words: Sequence[str]) -> None:

@@ -33,7 +33,6 @@ from tasks.evaluation import (
 )
 from tasks.hparams import leaves, settings
 from tasks.metrics import tokenizer_for
-from tasks.quiet import quiet
 from tasks.samples import check_places
 
 
@@ -236,14 +235,11 @@ def attention(candidate: Candidate, place: int) -> Figure | None:
 
 
 def main() -> None:
-    quiet()
     paths, words = separate(sys.argv[1:])
-    if cli.wants_help(words):
-        print(__doc__.strip() + "\n\n" + (cli.CONF / "compare.yaml").read_text(encoding="utf-8"))
+    if not cli.begin(__doc__, words, "compare"):
         return
     if not paths:
         raise DuetError("nothing to compare: name runs, folders of runs or checkpoints: python -m tasks.compare runs/grammar")
-    cli.check_choices(words)
     entries, remarks = runs.find(paths, every=cli.value_of("all", words, "false").lower() == "true")
     candidates = [read(entry, words) for entry in entries]
     config = candidates[0].subject.config

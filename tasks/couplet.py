@@ -10,32 +10,29 @@ Each line is an upper line (上联), and what is asked of its answer (下联), b
 With a terminal for stdin it asks for lines.
 """
 
-from tasks import cli, values  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
+from tasks import cli  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
 
 import dataclasses
 import json
-import os
 import re
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from data.errors import DuetError
 from data.tokenizer import EOS, UNK, Characters
 from data.tones import Tone, Tones, is_mark
-from tasks import couplet_scores, terminal
-from tasks.build import Translation, Translator, load, make
+from tasks import terminal
+from tasks.build import Translation, Translator
+from tasks.couplet_scores import broken_rules
 from tasks.couplet_search import FREE, Couplet
 from tasks.decoding import Request
-from tasks.evaluation import check_device
-from tasks.quiet import quiet
-from tasks.translate import FORMATS, Output, begun, lines_of, terminal_asks, windows
+from tasks.lines import Output, begun, lines_of, piped, terminal_asks, windows
+from tasks.using import check_names, use
 
 SHOWN = {Tone.LEVEL: "平", Tone.OBLIQUE: "仄", Tone.BOTH: "通", Tone.UNKNOWN: "？"}
-SCRIPTS = ("auto", "simplified", "traditional")
 
 
 # What is asked
@@ -63,7 +60,7 @@ class Script:
         opencc = cli.extra("opencc", "couplets")
         self.simplify, self.complicate = opencc.OpenCC("t2s").convert, opencc.OpenCC("s2t").convert
         self.known = lambda character: tokenizer.encode(character)[0] != UNK
-        self.wanted = wanted
+        self.write = SCRIPTS[wanted]
 
     def into(self, text: str) -> str:
         return "".join(self._known_way(character) for character in text)
@@ -76,18 +73,28 @@ class Script:
         """An answer in the script that is wanted: that of the line, with auto. One character is always written in one way, so
         that repetitions stay; those that were given with the request as they were given there.
         """
-        traditional = self.wanted == "traditional" or (self.wanted == "auto" and self.simplify(line) != line)
-        other = self.complicate(text) if traditional else self.simplify(text) if self.wanted == "simplified" else text
+        other = self.write(self, text, line)
         ways = dict(zip(reversed(text), reversed(other))) if len(other) == len(text) else {}
         ways |= {self._known_way(character): character for character in given}
         return "".join(ways.get(character, character) for character in text)
+
+    def like(self, text: str, line: str) -> str:
+        """Traditional where the line is."""
+        return self.complicate(text) if self.simplify(line) != line else text
+
+
+SCRIPTS = {  # how an answer to a line is written
+    "auto": Script.like,
+    "simplified": lambda script, text, line: script.simplify(text),
+    "traditional": lambda script, text, line: script.complicate(text),
+}
 
 
 # Answers
 
 
 class Answer(NamedTuple):
-    """text: as it is shown; plain: in the model's script. broken: rules that it breaks.
+    """text: as it is shown; plain: in the model's script. broken: rules that it breaks, named as in given_up.
 
     text is blank where no line meets what is asked; given_up says what cannot be met.
     """
@@ -101,6 +108,17 @@ class Answer(NamedTuple):
     given_up: list[str]
 
 
+class Question(NamedTuple):
+    """What a line of the input asks, together with what the options ask of every answer.
+
+    number: of the line, from 1. written: as it stands there. known: in the model's script.
+    """
+
+    number: int
+    written: Request
+    known: Request
+
+
 class Poet(NamedTuple):
     """What answers lines."""
 
@@ -110,25 +128,27 @@ class Poet(NamedTuple):
     tones: Tones
     script: Script
 
-    def request(self, line: str) -> Request:
-        asked, into = parse(line), self.script.into
-        words, avoid = (*asked.words, *self.config.words), asked.avoid + self.config.avoid
-        return Request(into(asked.text), fixed=into(asked.fixed), words=tuple(map(into, words)), avoid=into(avoid))
+    def question(self, line: str, number: int = 1) -> Question:
+        """DuetError for a line that is longer than the model can take."""
+        own, config, into = parse(line), self.config, self.script.into
+        words, avoid, most = (*own.words, *config.words), own.avoid + config.avoid, self.model.max_source
+        if most is not None and len(own.text) > most:
+            raise DuetError(f"line {number} has {len(own.text)} characters, this model takes {most}")
+        shown = own._replace(words=words, avoid=avoid)
+        known = Request(into(own.text), fixed=into(own.fixed), words=tuple(map(into, words)), avoid=into(avoid))
+        return Question(number, shown, known)
 
-    def answers(self, lines: Sequence[str], first: int = 0) -> list[list[Answer]]:
-        """Of each line, the best first; none of a blank one. DuetError for a line that is longer than the model can take."""
-        requests = [self.request(line) for line in lines]
-        for number, request in enumerate(requests, first + 1):
-            if self.model.max_source is not None and len(request.text) > self.model.max_source:
-                raise DuetError(f"line {number} has {len(request.text)} characters, this model takes {self.model.max_source}")
-        options = {"decode": self.decode, "batch_size": self.config.batch_size}
-        found = self.model.search(requests, **options)
+    def answers(self, questions: Sequence[Question]) -> list[list[Answer]]:
+        """Of each question, the best first; none of a blank line."""
+        found = self.search([question.known for question in questions], self.decode)
         return [
-            [self.answer(parse(line).text, request, hypothesis) for hypothesis in self.chosen(hypotheses)]
-            if request.text
-            else []
-            for line, request, hypotheses in zip(lines, requests, found)
+            [self.answer(question, hypothesis) for hypothesis in self.chosen(hypotheses)] if question.known.text else []
+            for question, hypotheses in zip(questions, found)
         ]
+
+    def search(self, requests: Sequence[Request], decode: Couplet) -> list[list[Translation]]:
+        """Hypotheses in the model's script."""
+        return self.model.search(requests, decode=decode, batch_size=self.config.batch_size)
 
     def chosen(self, hypotheses: Sequence[Translation]) -> list[Translation]:
         """The best ones that differ enough, and where these are too few, the best of the others."""
@@ -139,22 +159,19 @@ class Poet(NamedTuple):
         others = [hypothesis for hypothesis in hypotheses if hypothesis not in picked]
         return sorted([*picked, *others][: self.config.answers], key=lambda hypothesis: -hypothesis.score)
 
-    def answer(self, line: str, request: Request, hypothesis: Translation) -> Answer:
-        plain = hypothesis.text
-        asked = parse(line)
-        given = "".join([asked.fixed.replace(FREE, ""), *asked.words, *self.config.words])
-        shown = self.script.back(plain, asked.text, given)
-        broken = broken_rules(request.text, plain, self.tones) if plain else []
+    def answer(self, question: Question, hypothesis: Translation) -> Answer:
+        written, plain = question.written, hypothesis.text
+        shown = self.script.back(plain, written.text, written.fixed.replace(FREE, "") + "".join(written.words))
+        broken = broken_rules(question.known.text, plain, self.tones, self.decode.particles) if plain else []
         numbers = (hypothesis.score, hypothesis.log_prob)
         return Answer(shown, plain, tones_of(plain, self.tones), *numbers, broken, list(hypothesis.remarks))
 
-    def alternatives(self, line: str, answer: Answer, place: int, count: int) -> list[Answer]:
+    def alternatives(self, question: Question, answer: Answer, place: int, count: int) -> list[Answer]:
         """The best answers that differ from this one at one place (from 1) only."""
-        request = self.request(line)
         fixed = answer.plain[: place - 1] + FREE + answer.plain[place:]
         decode = dataclasses.replace(self.decode, size=4 * count, n_best=count, groups=1)
-        found = self.model.search([Request(request.text, fixed=fixed, avoid=request.avoid)], decode=decode)[0]
-        return [self.answer(line, request, hypothesis) for hypothesis in found]
+        asked = Request(question.known.text, fixed=fixed, avoid=question.known.avoid)
+        return [self.answer(question, hypothesis) for hypothesis in self.search([asked], decode)[0]]
 
 
 def distance(one: str, other: str) -> int:
@@ -167,23 +184,15 @@ def tones_of(line: str, tones: Tones) -> str:
     return "".join(character if is_mark(character) else SHOWN[tones(character)] for character in line)
 
 
-def broken_rules(upper: str, lower: str, tones: Tones) -> list[str]:
-    """The names of the rules that a pair breaks, by `tasks.couplet_scores`."""
-    found = couplet_scores.couplet_scores([upper], [lower], tones)
-    shares = ("length_match", "punctuation_match", "repetition_match", "tone_contrast", "end_tones", "turned_end_tones")
-    broken = [name.removesuffix("_match") for name in shares if found[name] not in (None, 100.0)]
-    return broken + (["copies"] if found["copied_lines"] else [])
-
-
 # What is written
 
 
-def as_text(poet: Poet, line: str, answers: Sequence[Answer]) -> str:
+def as_text(poet: Poet, question: Question, answers: Sequence[Answer]) -> str:
     """Several lines: the upper line and its tones, then each answer and its tones."""
     if not answers:
         return ""
-    upper = parse(line).text
-    rows = [f"上联  {upper}", f"      {wide(upper, tones_of(poet.script.into(upper), poet.tones))}"]
+    upper = question.written.text
+    rows = [f"上联  {upper}", f"      {wide(upper, tones_of(question.known.text, poet.tones))}"]
     if not answers[0].text:
         return "\n".join([*rows, f"      no answer; cannot be met: {', '.join(answers[0].given_up)}"])
     for number, answer in enumerate(answers, 1):
@@ -204,39 +213,35 @@ def wide(text: str, marks: str) -> str:
     )
 
 
-def as_json(poet: Poet, number: int, line: str, answers: Sequence[Answer]) -> str:
-    request = parse(line)
-    config = poet.config
-    request = request._replace(words=(*request.words, *config.words), avoid=request.avoid + config.avoid)
+def as_json(poet: Poet, question: Question, answers: Sequence[Answer]) -> str:
+    """One line of JSON."""
     told = [
         {name: value for name, value in answer._asdict().items() if name != "plain"}
         | {"score": round(answer.score, 5), "log_prob": round(answer.log_prob, 5)}
         for answer in answers
         if answer.text
     ]
-    cannot = answers[0].given_up if answers and not told else []
-    tones = tones_of(poet.script.into(request.text), poet.tones)
     record = {
-        "line": number,
-        "upper": request.text,
-        "tones": tones,
-        "asked": request._asdict(),
+        "line": question.number,
+        "upper": question.written.text,
+        "tones": tones_of(question.known.text, poet.tones),
+        "asked": {name: value for name, value in question.written._asdict().items() if name != "prefix"},
         "answers": told,
-        "cannot": cannot,
+        "cannot": answers[0].given_up if answers and not told else [],
     }
     return json.dumps(record, ensure_ascii=False)
 
 
+FORMATS = {"text": as_text, "json": as_json}
+
+
 def answer_all(poet: Poet) -> None:
     """From the input to the output."""
-    lines = begun(lines_of(poet.config))
+    lines, shown = begun(lines_of(poet.config)), FORMATS[poet.config.format]
     output, number = Output(poet.config.output, source=poet.config.input), 0
     for window in windows(lines, poet.config.batch_size):
-        found = poet.answers(window, first=number)
-        if poet.config.format == "json":
-            output.write(as_json(poet, number + i, line, answers) for i, (line, answers) in enumerate(zip(window, found), 1))
-        else:
-            output.write(as_text(poet, line, answers) for line, answers in zip(window, found))
+        questions = [poet.question(line, number) for number, line in enumerate(window, number + 1)]
+        output.write(shown(poet, *pair) for pair in zip(questions, poet.answers(questions)))
         number += len(window)
     output.close()
 
@@ -246,39 +251,26 @@ then :3 shows what else could stand at the third place of the first answer, :att
 
 
 def prompt(poet: Poet) -> None:
-    """Asks for lines until :quit, Ctrl-D or Ctrl-C."""
-    import readline  # noqa: F401  history and editing for `input`
+    """Asks for lines."""
 
-    print(HELP)
-    last: tuple[str, list[Answer]] | None = None
-    while True:
-        try:
-            text = input("> ").strip()
-        except (EOFError, KeyboardInterrupt):
-            print()
-            return
-        if text in (":quit", ":q"):
-            return
-        try:
-            if text.startswith(":"):
-                print(look(poet, text[1:], last))
-            elif text:
-                last = (text, poet.answers([text])[0])
-                print(as_text(poet, *last))
-        except DuetError as error:
-            print(f"error: {error}")
+    def on_line(text: str) -> tuple[str, tuple[Question, list[Answer]]]:
+        question = poet.question(text)
+        answers = poet.answers([question])[0]
+        return as_text(poet, question, answers), (question, answers)
+
+    terminal.converse(HELP, on_line, lambda command, last: look(poet, command, last))
 
 
-def look(poet: Poet, command: str, last: tuple[str, list[Answer]] | None) -> str:
+def look(poet: Poet, command: str, last: tuple[Question, list[Answer]] | None) -> str:
     """What a command prints."""
     if last is None or not last[1] or not last[1][0].text:
         return HELP
-    line, (best, *_) = last
+    question, (best, *_) = last
     if command == "attention":
         ids = poet.model.tgt_tokenizer.encode(best.plain)
-        return terminal.attention(poet.model, poet.request(line).text, [*ids, EOS])
+        return terminal.attention(poet.model, question.known.text, [*ids, EOS])
     if command.isdecimal() and 1 <= int(command) <= len(best.plain):
-        return as_text(poet, line, poet.alternatives(line, best, int(command), poet.config.answers))
+        return as_text(poet, question, poet.alternatives(question, best, int(command), poet.config.answers))
     return HELP
 
 
@@ -286,46 +278,29 @@ def look(poet: Poet, command: str, last: tuple[str, list[Answer]] | None) -> str
 
 
 def check(config: DictConfig) -> None:
-    values.check(config, needed=("decode",))
-    check_device(config.device)
-    for name, choices in (("format", FORMATS), ("script", SCRIPTS)):
-        if config[name] not in choices:
-            raise DuetError(f"{name} is {config[name]!r}: choose {', '.join(choices)}")
+    check_names(config, {"format": FORMATS, "script": SCRIPTS})
 
 
 def poet_of(words: Sequence[str]) -> Poet:
     """Loads what the words name. Raises DuetError for what a user can mend."""
-    model = load(*cli.values_of("ckpt", words), way=cli.value_of("ensemble", words, "linear"))
-    config = cli.compose("couplet", words)
-    check(config)
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    model.model.to(config.device)
-    decode = make(OmegaConf.to_container(config.decode, resolve=True))
+    model, config, decode = use("couplet", words, check)
     if not isinstance(decode, Couplet):
         raise DuetError("tasks.couplet needs decode=couplet; tasks.translate searches without the rules")
     if decode.n_best < config.answers:
         raise DuetError(f"answers={config.answers} needs as large a decode.n_best (and decode.size), not {decode.n_best}")
-    decode.check(model.model, model.src_tokenizer, model.tgt_tokenizer)
     return Poet(model, decode, config, Tones(decode.tone_system), Script(model.tgt_tokenizer, config.script))
 
 
 def main() -> None:
-    quiet()
     words = cli.readable(sys.argv[1:], lists=["words"])
-    if cli.wants_help(words):
-        print(__doc__.strip() + "\n\n" + (cli.CONF / "couplet.yaml").read_text(encoding="utf-8"))
+    if not cli.begin(__doc__, words, "couplet"):
         return
-    cli.check_choices(words)
     poet = poet_of(words)
-    try:
+    with piped():
         if terminal_asks(poet.config):
             prompt(poet)
         else:
             answer_all(poet)
-        sys.stdout.flush()
-    except BrokenPipeError:  # … | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

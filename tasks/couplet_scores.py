@@ -7,7 +7,7 @@ for what the rule asks for. None of this measures sense: a random line of the ri
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from data.errors import DuetError
 from data.tones import Tone, Tones, clauses, is_mark
@@ -55,17 +55,17 @@ def _repetitions(line: str) -> list[int]:
 # Words
 
 
-def copies(uppers: Lines, lowers: Lines) -> float | None:
+def copies(uppers: Lines, lowers: Lines, particles: Collection[str] = PARTICLES) -> float | None:
     """Characters of the answers, marks not counted, that occur in the upper line.
 
-    A particle (PARTICLES) that stands at the same place of both lines is counted as a character, but not as a copy.
+    A particle that stands at the same place of both lines is counted as a character, but not as a copy.
     """
-    return _share(copied for upper, lower in zip(uppers, lowers) for copied in _copies(upper, lower))
+    return _share(copied for upper, lower in zip(uppers, lowers) for copied in _copies(upper, lower, particles))
 
 
-def copied_lines(uppers: Lines, lowers: Lines) -> int:
+def copied_lines(uppers: Lines, lowers: Lines, particles: Collection[str] = PARTICLES) -> int:
     """How many answers have such a copy."""
-    return sum(any(_copies(upper, lower)) for upper, lower in zip(uppers, lowers))
+    return sum(any(_copies(upper, lower, particles)) for upper, lower in zip(uppers, lowers))
 
 
 def distinct(lowers: Lines, size: int) -> float | None:
@@ -78,10 +78,10 @@ def distinct(lowers: Lines, size: int) -> float | None:
     return 100 * len(found) / found.total() if found else None
 
 
-def _copies(upper: str, lower: str) -> list[bool]:
+def _copies(upper: str, lower: str, particles: Collection[str]) -> list[bool]:
     """For each character of the lower line but marks, whether it is a copy."""
     return [
-        character in upper and not (character in PARTICLES and upper[place : place + 1] == character)
+        character in upper and not (character in particles and upper[place : place + 1] == character)
         for place, character in enumerate(lower)
         if not is_mark(character)
     ]
@@ -137,7 +137,9 @@ def _ends(line: str, tone: Tone, tones: Tones) -> bool:
 # All together
 
 
-def couplet_scores(uppers: Lines, lowers: Lines, tones: Tones) -> dict[str, float | int | None]:
+def couplet_scores(
+    uppers: Lines, lowers: Lines, tones: Tones, particles: Collection[str] = PARTICLES
+) -> dict[str, float | int | None]:
     """All of the above, in a fixed order. Raises DuetError where the numbers of lines differ."""
     if len(uppers) != len(lowers):
         raise DuetError(f"{len(lowers)} lower lines cannot answer {len(uppers)} upper lines")
@@ -145,8 +147,8 @@ def couplet_scores(uppers: Lines, lowers: Lines, tones: Tones) -> dict[str, floa
         "length_match": length_match(uppers, lowers),
         "punctuation_match": punctuation_match(uppers, lowers),
         "repetition_match": repetition_match(uppers, lowers),
-        "copies": copies(uppers, lowers),
-        "copied_lines": copied_lines(uppers, lowers),
+        "copies": copies(uppers, lowers, particles),
+        "copied_lines": copied_lines(uppers, lowers, particles),
         "tone_contrast": tone_contrast(uppers, lowers, tones),
         "end_tones": end_tones(uppers, lowers, tones),
         "turned_end_tones": turned_end_tones(uppers, lowers, tones),
@@ -154,6 +156,21 @@ def couplet_scores(uppers: Lines, lowers: Lines, tones: Tones) -> dict[str, floa
         "distinct_1": distinct(lowers, 1),
         "distinct_2": distinct(lowers, 2),
     }
+
+
+KEPT = {  # rules, as decode=couplet calls them -> figures, and what these are where a pair keeps it
+    "length": {"length_match": 100.0},
+    "punctuation": {"punctuation_match": 100.0},
+    "repetition": {"repetition_match": 100.0},
+    "tones": {"tone_contrast": 100.0, "end_tones": 100.0, "turned_end_tones": 100.0},
+    "copy": {"copies": 0.0},
+}
+
+
+def broken_rules(upper: str, lower: str, tones: Tones, particles: Collection[str] = PARTICLES) -> list[str]:
+    """The names of the rules that a pair breaks."""
+    found = couplet_scores([upper], [lower], tones, particles)
+    return [rule for rule, kept in KEPT.items() if any(found[name] not in (None, value) for name, value in kept.items())]
 
 
 def _letters(line: str) -> str:

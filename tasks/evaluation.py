@@ -20,8 +20,8 @@ from data.module import PairData
 from data.sources import Pair, TwoFiles, read_lines
 from data.tones import Tones
 from model.base import attention_shapes
-from tasks import alignment, cli, heatmap, values
-from tasks.build import Translator, build_data, make, respect_limits
+from tasks import alignment, heatmap, using
+from tasks.build import Translator, build_data, respect_limits
 from tasks.cli import CONF, write_json, write_text
 from tasks.couplet_scores import baselines, couplet_scores
 from tasks.decoding import Decode
@@ -54,28 +54,15 @@ class Outcome(NamedTuple):
 
 
 def configure(name: str, words: Sequence[str], model: Translator) -> DictConfig:
-    """The config of a command (conf/<name>.yaml) for a checkpoint's model, checked; it also sets the threads."""
-    cli.offer(model.config)
-    config = cli.compose(name, words)
-    check(config)
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    return config
+    """The config of a command (conf/<name>.yaml) for a checkpoint's model, as `tasks.using` makes it."""
+    return using.configure(name, words, model, check, needed=("data", "decode"))
 
 
 def check(config: DictConfig) -> None:
     """Options that are wrong whatever the checkpoint is."""
-    values.check(config, needed=("data", "decode"))
-    check_device(config.device)
     check_alignment(config)
     if system := OmegaConf.select(config, "metrics.couplet"):
         Tones(system)  # a wrong one is told before the work
-
-
-def check_device(device: str) -> None:
-    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
-        allowed = "cpu, cuda" if torch.cuda.is_available() else "cpu (torch sees no GPU here)"
-        raise DuetError(f"device is {device!r}: allowed is {allowed}")
 
 
 def check_alignment(config: DictConfig) -> None:
@@ -92,9 +79,7 @@ def check_alignment(config: DictConfig) -> None:
 def prepare(config: DictConfig, ckpts: Sequence[str | Path], model: Translator) -> Subject:
     """Reads what is to be scored. config has passed `check`. Raises DuetError for options and files that do not fit."""
     split, data = make_split(config, model)
-    decode = make(OmegaConf.to_container(config.decode, resolve=True))
-    decode.check(model.model, model.src_tokenizer, model.tgt_tokenizer)
-    texts = (data.sources(split), data.references(split))
+    decode, texts = using.search_of(config, model), (data.sources(split), data.references(split))
     return Subject(tuple(map(Path, ckpts)), model, config, data, split, *texts, decode)
 
 
@@ -332,7 +317,7 @@ def plan_alignment(subject: Subject, *, must_align: bool) -> Plan | None:
         return None
     shape = attention_shapes(subject.model.model).get("cross")
     if shape is None and must_align:
-        raise DuetError("the model has no cross-attention, so no alignment can be read off it")
+        raise DuetError(alignment.NO_ATTENTION)
     if shape is None:
         return None
     alignment.choose(np.zeros((*shape, 1, 1)), options["layer"], options["head"])

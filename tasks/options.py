@@ -77,8 +77,7 @@ def _options(path: Path, prefix: str):
 
 def main() -> None:
     words = sys.argv[1:]
-    if cli.wants_help(words):
-        print(__doc__)
+    if not cli.begin(__doc__, words):
         return
     bare, options = cli.plain(words, {"write": "false"})
     if bare or options["write"].lower() not in ("true", "false"):

@@ -2,15 +2,17 @@
 
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from data.errors import DuetError
 from data.tokenizer import EOS
 
 if TYPE_CHECKING:
     from tasks.build import Translation, Translator
 
+Last = TypeVar("Last")
 SHADES = " ░▒▓█"
 HELP = (
     "a line is translated; then :attention shows where the model looked, :best all hypotheses, :next the likeliest first\n"
@@ -18,12 +20,18 @@ HELP = (
 )
 
 
-def prompt(model: "Translator", search: Callable[[str], list["Translation"]], limit: int) -> None:
-    """Asks for lines until :quit, Ctrl-D or Ctrl-C. search: a line's hypotheses, the best first."""
+def converse(
+    help: str, on_line: Callable[[str], tuple[str, Last]], on_command: Callable[[str, Last | None], str]
+) -> None:
+    """Asks for lines until :quit, Ctrl-D or Ctrl-C. A mistake is told and ends nothing.
+
+    on_line: what is printed of a line, and what is kept of it. on_command: what is printed of a command (its name without the
+    colon), told what was kept last.
+    """
     import readline  # noqa: F401  history and editing for `input`
 
-    print(HELP)
-    last: tuple[str, list[Translation]] | None = None
+    print(help)
+    last: Last | None = None
     while True:
         try:
             text = input("> ").strip()
@@ -32,25 +40,37 @@ def prompt(model: "Translator", search: Callable[[str], list["Translation"]], li
             return
         if text in (":quit", ":q"):
             return
-        if text.startswith(":"):
-            print(answer(model, text, last, limit))
-        elif text:
-            last = (text, search(text))
-            print(last[1][0].text)
-            if (length := len(model.src_tokenizer.encode(text))) > limit:
-                print(f"(the line has {length} tokens and was cut after {limit})")
+        try:
+            if text.startswith(":"):
+                print(on_command(text[1:], last))
+            elif text:
+                shown, last = on_line(text)
+                print(shown)
+        except DuetError as error:
+            print(f"error: {error}")
+
+
+def prompt(model: "Translator", search: Callable[[str], list["Translation"]], limit: int) -> None:
+    """The conversation of tasks.translate. search: a line's hypotheses, the best first. limit: tokens of a source."""
+
+    def on_line(text: str) -> tuple[str, tuple[str, list["Translation"]]]:
+        found, length = search(text), len(model.src_tokenizer.encode(text))
+        cut = f"\n(the line has {length} tokens and was cut after {limit})" if length > limit else ""
+        return found[0].text + cut, (text, found)
+
+    converse(HELP, on_line, lambda command, last: answer(model, command, last, limit))
 
 
 def answer(model: "Translator", command: str, last: "tuple[str, list[Translation]] | None", limit: int) -> str:
     """What a command prints."""
-    if command not in (":attention", ":best", ":next"):
+    if command not in ("attention", "best", "next"):
         return HELP
     if last is None:
         return "nothing has been translated yet"
     source, found = last
-    if command == ":best":
+    if command == "best":
         return "\n".join(f"{hypothesis.score:8.3f}  {hypothesis.text}" for hypothesis in found)
-    if command == ":next":
+    if command == "next":
         return "\n".join(f"{probability:8.3f}  {piece}" for piece, probability in model.alternatives(source))
     return attention(model, source, found[0].ids, limit)
 

@@ -3,30 +3,26 @@
 One line comes out for each that goes in, in order, a blank one for a blank one. With a terminal for stdin it asks for lines.
 """
 
-from tasks import cli, values  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
+from tasks import cli  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
 
 import itertools
 import json
-import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
-import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from tqdm import tqdm
 
 from data.errors import DuetError
-from data.sources import BOM, column_of, read_lines
+from model.base import attention_shapes, least
 from tasks import alignment, terminal
-from tasks.build import Translation, Translator, load, make
+from tasks.build import Translation, Translator
 from tasks.decoding import Decode
-from tasks.evaluation import check_device
-from tasks.quiet import quiet
+from tasks.lines import Output, begun, lines_of, piped, terminal_asks, windows
+from tasks.using import check_names, use
 
-FIRST_WINDOW = 16  # lines; each window is twice as long as the one before, so that the first results come early
 FORMATS = ("text", "json")
 PART = 1_000_003  # between the places of two sentences of one line: no line of a file of that length has the same
 
@@ -50,44 +46,6 @@ class Job(NamedTuple):
 
 
 # Reading
-
-
-def lines_of(config: DictConfig) -> Iterator[str]:
-    """The texts to translate, one a line of the input."""
-    path, lines = config.input, _stdin() if config.input is None else read_lines(config.input)
-    if config.get("column") is None:
-        return lines
-    return column_of(lines, config.column, "stdin" if path is None else str(path))
-
-
-def _stdin() -> Iterator[str]:
-    """Lines of UTF-8, split at \\n only, as `read_lines` does it with files."""
-    for number, raw in enumerate(sys.stdin.buffer, 1):
-        try:
-            line = raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise DuetError(f"stdin, line {number}: not UTF-8 ({error.reason} at byte {error.start})") from None
-        yield (line.removeprefix(BOM) if number == 1 else line).removesuffix("\n").removesuffix("\r")
-
-
-def begun(lines: Iterator[str]) -> Iterator[str]:
-    """The same lines. The first one has been read, so that a file that is not there is told before anything is written."""
-    return itertools.chain(list(itertools.islice(lines, 1)), lines)
-
-
-def terminal_asks(config: DictConfig) -> bool:
-    """Whether lines come from a person."""
-    if config.input is None and sys.stdin is None:
-        raise DuetError("stdin is closed: give input=FILE")
-    return config.input is None and sys.stdin.isatty()
-
-
-def windows(lines: Iterator[str], largest: int) -> Iterator[list[str]]:
-    """Lists of lines to be sorted by length: short at first, then longer, up to `largest`."""
-    size = min(FIRST_WINDOW, largest)
-    while window := list(itertools.islice(lines, size)):
-        yield window
-        size = min(2 * size, largest)
 
 
 def prepared(job: Job, number: int, text: str) -> Line:
@@ -173,60 +131,6 @@ def of_hypothesis(hypothesis: Translation) -> dict:
     return {"text": hypothesis.text, **numbers, "tokens": tokens}
 
 
-# Writing
-
-
-class Output:
-    """Where lines go: stdout, or a file that is `.<name>.part` until all is written, so that it is never mistaken for whole.
-
-    resume: goes on with such a part; None: this command cannot, and begins anew. source: the file that is read. What is no
-    ordinary file (a pipe, a device) is written to as it is.
-    """
-
-    def __init__(self, path: str | None, *, resume: bool | None = None, source: str | None = None):
-        self.path = Path(path).resolve() if path is not None else None  # a link stays a link
-        self.part, self.done = None, 0  # lines that an interrupted run has written
-        if self.path is None:
-            if resume:
-                raise DuetError("resume=true goes on with a file: give output=FILE")
-            if sys.stdout is None:
-                raise DuetError("stdout is closed: give output=FILE")
-            self.file: BinaryIO = sys.stdout.buffer
-        elif self.path.exists() and not self.path.is_file():
-            if resume or self.path.is_dir():
-                raise DuetError(f"output={path} is no ordinary file{': it cannot be gone on with' if resume else ''}")
-            self.file = open(self.path, "wb")  # noqa: SIM115  closed by `close`
-        else:
-            if source is not None and self.path == Path(source).resolve():
-                raise DuetError(f"input and output are the same file, {path}")
-            self.part = self.path.with_name(f".{self.path.name}.part")
-            self._open(resume)
-
-    def _open(self, resume: bool | None) -> None:
-        there = self.part.exists() and self.part.stat().st_size > 0
-        if there and resume is False:
-            raise DuetError(f"{self.part} is left from a run that was interrupted: go on with resume=true, or remove it")
-        self.file = open(self.part, "r+b" if there and resume else "w+b")  # noqa: SIM115  closed by `close`
-        whole = 0
-        for line in self.file:
-            if line.endswith(b"\n"):
-                whole += len(line)
-                self.done += 1
-        self.file.seek(whole)
-        self.file.truncate()
-
-    def write(self, lines: Iterable[str]) -> None:
-        self.file.write("".join(line + "\n" for line in lines).encode("utf-8"))
-        self.file.flush()
-
-    def close(self) -> None:
-        """All is written."""
-        if self.path is not None:
-            self.file.close()
-        if self.part is not None:
-            os.replace(self.part, self.path)
-
-
 # The command
 
 
@@ -253,46 +157,30 @@ def run(job: Job) -> None:
 
 
 def check(config: DictConfig) -> None:
-    values.check(config, needed=("decode",))
-    check_device(config.device)
-    if config.format not in FORMATS:
-        raise DuetError(f"format is {config.format!r}: choose {', '.join(FORMATS)}")
+    check_names(config, {"format": FORMATS})
     if config.align and config.format != "json":
         raise DuetError("align=true needs format=json")
 
 
 def job_of(words: Sequence[str]) -> Job:
     """Loads what the words name. Raises DuetError for what a user can mend."""
-    model = load(*cli.values_of("ckpt", words), way=cli.value_of("ensemble", words, "linear"))
-    cli.offer(model.config)
-    config = cli.compose("translate", words)
-    check(config)
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    model.model.to(config.device)
-    limits = [config.max_length or model.config["data"].get("max_length", 256), model.max_source]
-    limit = min(limit for limit in limits if limit is not None)
-    decode = make(OmegaConf.to_container(config.decode, resolve=True))
-    decode.check(model.model, model.src_tokenizer, model.tgt_tokenizer)
+    model, config, decode = use("translate", words, check)
+    if config.align and "cross" not in attention_shapes(model.model):
+        raise DuetError(alignment.NO_ATTENTION)
+    limit = least([config.max_length or model.config["data"].get("max_length", 256), model.max_source])
     return Job(model, decode, config, limit)
 
 
 def main() -> None:
-    quiet()
     words = cli.readable(sys.argv[1:])
-    if cli.wants_help(words):
-        print(__doc__.strip() + "\n\n" + (cli.CONF / "translate.yaml").read_text(encoding="utf-8"))
+    if not cli.begin(__doc__, words, "translate"):
         return
-    cli.check_choices(words)
     job = job_of(words)
-    try:
+    with piped():
         if terminal_asks(job.config):
             terminal.prompt(job.model, lambda text: search(job, [text], [0])[0], job.limit)
         else:
             run(job)
-        sys.stdout.flush()
-    except BrokenPipeError:  # … | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

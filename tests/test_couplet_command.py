@@ -46,10 +46,10 @@ def test_what_a_line_asks(line, wanted):
     "upper, lower, broken",
     [
         ("白日依山尽", "黄河入海流", []),
-        ("白日依山尽", "黄河入海", ["length", "repetition", "end_tones"]),
-        ("白日依山尽", "黄河入海水", ["end_tones"]),
-        ("白日依山尽", "黄水入海流", ["tone_contrast"]),
-        ("白日依山尽", "黄河入山流", ["tone_contrast", "copies"]),
+        ("白日依山尽", "黄河入海", ["length", "repetition", "tones"]),
+        ("白日依山尽", "黄河入海水", ["tones"]),
+        ("白日依山尽", "黄水入海流", ["tones"]),
+        ("白日依山尽", "黄河入山流", ["tones", "copy"]),
         ("白日依山尽", "黄河黄海流", ["repetition"]),
         ("春风，秋月", "白雪红，梅", ["punctuation"]),
         ("黄河入海流", "白日依山尽", []),
@@ -57,6 +57,21 @@ def test_what_a_line_asks(line, wanted):
 )
 def test_rules_that_a_pair_breaks(upper, lower, broken):
     assert broken_rules(upper, lower, Tones()) == broken
+
+
+def test_particles_are_those_of_the_search(ckpt):
+    assert broken_rules("山之水", "云之风", Tones()) == ["tones"] and "copy" in broken_rules("山之水", "云之风", Tones(), "而")
+    poet = couplet.poet_of([f"ckpt={ckpt}", "decode.particles='红'", "decode.copy=false", "decode.repetition=false"])
+    broken = [poet.answers([poet.question(line)])[0][0].broken for line in ("红月|红山", "山月|山红")]
+    assert "copy" not in broken[0] and "copy" in broken[1]
+
+
+def test_a_rule_that_was_given_up_is_broken_under_the_same_name(ckpt):
+    poet = couplet.poet_of([f"ckpt={ckpt}", "decode.tones=hard", "answers=1"])
+    lines = {"白日|--": [], "白日|-白": ["copy", "tones"], "春春|秋月": ["repetition"], "白日|水水": ["tones", "repetition"]}
+    for line, rules in lines.items():
+        answer = poet.answers([poet.question(line)])[0][0]
+        assert answer.text and {*rules} == {*answer.given_up} == {*answer.broken}, (line, answer)
 
 
 def test_tones_stand_under_their_characters():
@@ -160,9 +175,10 @@ def test_traditional_lines_have_traditional_answers(shell, monkeypatch, ckpt):
 
 def test_answers_differ_and_alternatives_differ_at_one_place(ckpt, monkeypatch, shell):
     poet = couplet.poet_of([f"ckpt={ckpt}", "different=3", "answers=4"])
-    answers = poet.answers(["白日依山尽"])[0]
+    question = poet.question("白日依山尽")
+    answers = poet.answers([question])[0]
     assert len(answers) == 4 and [a.score for a in answers] == sorted((a.score for a in answers), reverse=True)
-    others = poet.alternatives("白日依山尽", answers[0], 3, 5)
+    others = poet.alternatives(question, answers[0], 3, 5)
     assert len({o.text for o in others}) == 5 and all(distance(o.text, answers[0].text) <= 1 for o in others)
     assert others[0].text == answers[0].text or others[0].score >= answers[0].score
 

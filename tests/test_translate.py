@@ -12,9 +12,11 @@ import time
 import pytest
 import torch
 
+from data.errors import DuetError
 from tasks import load, terminal, translate
 from tasks.build import BLANK
 from tasks.decoding import Beam, Greedy, Request
+from tasks.lines import windows
 from tests.runs import ROOT, WORDS
 
 LINES = ["one two", "", "three", "   ", "five four three two one", "two"] * 9
@@ -57,9 +59,9 @@ def test_windows_and_batches_change_nothing(here, window, batch, decode):
 
 
 def test_windows_grow():
-    sizes = [len(window) for window in translate.windows(iter(map(str, range(200))), 64)]
+    sizes = [len(window) for window in windows(iter(map(str, range(200))), 64)]
     assert sizes == [16, 32, 64, 64, 24]
-    assert [len(window) for window in translate.windows(iter("abc"), 2)] == [2, 1]
+    assert [len(window) for window in windows(iter("abc"), 2)] == [2, 1]
 
 
 INPUTS = {  # name, content, words, the same in plain lines
@@ -214,7 +216,6 @@ def test_a_link_and_a_pipe_stay_what_they_are(here):
 
 
 def test_coverage_without_attention_is_told_before_anything_is_translated(here, monkeypatch):
-    from data.errors import DuetError
     from tests.models import make
 
     with pytest.raises(DuetError, match="coverage_penalty needs cross-attention"):
@@ -299,6 +300,19 @@ def test_the_prompt_ends_with_its_input(monkeypatch):
 
     monkeypatch.setattr("builtins.input", end)
     terminal.prompt(None, None, 5)
+
+
+def test_the_prompt_goes_on_after_a_mistake(monkeypatch, capsys):
+    def on_line(text):
+        if text == "bad":
+            raise DuetError("not this")
+        return text.upper(), text
+
+    said = iter(["bad", ":x", "good", ":x", "bad", ":x", ":bad", ":q"])
+    monkeypatch.setattr("builtins.input", lambda _: next(said))
+    terminal.converse("help", on_line, lambda command, last: on_line(command)[0] + f" {last}")
+    told = ["help", "error: not this", "X None", "GOOD", "X good", "error: not this", "X good", "error: not this"]
+    assert capsys.readouterr().out.splitlines() == told
 
 
 def test_attention_in_characters():

@@ -1,0 +1,111 @@
+"""Lines of text into a command and out of it: from stdin or a file, to stdout or a file."""
+
+import itertools
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from omegaconf import DictConfig
+
+from data.errors import DuetError
+from data.sources import column_of, decoded, read_lines
+
+FIRST_WINDOW = 16  # lines; each window is twice as long as the one before, so that the first results come early
+
+
+# Reading
+
+
+def lines_of(config: DictConfig) -> Iterator[str]:
+    """The texts to translate, one a line of the input."""
+    where = "stdin" if config.input is None else config.input
+    lines = decoded(sys.stdin.buffer, where) if config.input is None else read_lines(config.input)
+    return lines if config.get("column") is None else column_of(lines, config.column, where)
+
+
+def begun(lines: Iterator[str]) -> Iterator[str]:
+    """The same lines. The first one has been read, so that a file that is not there is told before anything is written."""
+    return itertools.chain(list(itertools.islice(lines, 1)), lines)
+
+
+def terminal_asks(config: DictConfig) -> bool:
+    """Whether lines come from a person."""
+    if config.input is None and sys.stdin is None:
+        raise DuetError("stdin is closed: give input=FILE")
+    return config.input is None and sys.stdin.isatty()
+
+
+def windows(lines: Iterator[str], largest: int) -> Iterator[list[str]]:
+    """Lists of lines to be sorted by length: short at first, then longer, up to `largest`."""
+    size = min(FIRST_WINDOW, largest)
+    while window := list(itertools.islice(lines, size)):
+        yield window
+        size = min(2 * size, largest)
+
+
+# Writing
+
+
+@contextmanager
+def piped() -> Iterator[None]:
+    """For all that a command writes: its end, without an error, where nobody reads stdout any more (… | head)."""
+    try:
+        yield
+        if sys.stdout is not None:  # closed, with output=FILE
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class Output:
+    """Where lines go: stdout, or a file that is `.<name>.part` until all is written, so that it is never mistaken for whole.
+
+    resume: goes on with such a part; None: this command cannot, and begins anew. source: the file that is read. What is no
+    ordinary file (a pipe, a device) is written to as it is.
+    """
+
+    def __init__(self, path: str | None, *, resume: bool | None = None, source: str | None = None):
+        self.path = Path(path).resolve() if path is not None else None  # a link stays a link
+        self.part, self.done = None, 0  # lines that an interrupted run has written
+        if self.path is None:
+            if resume:
+                raise DuetError("resume=true goes on with a file: give output=FILE")
+            if sys.stdout is None:
+                raise DuetError("stdout is closed: give output=FILE")
+            self.file: BinaryIO = sys.stdout.buffer
+        elif self.path.exists() and not self.path.is_file():
+            if resume or self.path.is_dir():
+                raise DuetError(f"output={path} is no ordinary file{': it cannot be gone on with' if resume else ''}")
+            self.file = open(self.path, "wb")  # noqa: SIM115  closed by `close`
+        else:
+            if source is not None and self.path == Path(source).resolve():
+                raise DuetError(f"input and output are the same file, {path}")
+            self.part = self.path.with_name(f".{self.path.name}.part")
+            self._open(resume)
+
+    def _open(self, resume: bool | None) -> None:
+        there = self.part.exists() and self.part.stat().st_size > 0
+        if there and resume is False:
+            raise DuetError(f"{self.part} is left from a run that was interrupted: go on with resume=true, or remove it")
+        self.file = open(self.part, "r+b" if there and resume else "w+b")  # noqa: SIM115  closed by `close`
+        whole = 0
+        for line in self.file:
+            if line.endswith(b"\n"):
+                whole += len(line)
+                self.done += 1
+        self.file.seek(whole)
+        self.file.truncate()
+
+    def write(self, lines: Iterable[str]) -> None:
+        self.file.write("".join(line + "\n" for line in lines).encode("utf-8"))
+        self.file.flush()
+
+    def close(self) -> None:
+        """All is written."""
+        if self.path is not None:
+            self.file.close()
+        if self.part is not None:
+            os.replace(self.part, self.path)
