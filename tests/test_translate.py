@@ -17,7 +17,7 @@ from tasks import load, terminal, translate
 from tasks.build import BLANK
 from tasks.decoding import Beam, Greedy, Request
 from tasks.lines import windows
-from tests.runs import ROOT, WORDS
+from tests.runs import ROOT, TINY_RNN, WORDS
 
 LINES = ["one two", "", "three", "   ", "five four three two one", "two"] * 9
 
@@ -213,6 +213,14 @@ def test_a_link_and_a_pipe_stay_what_they_are(here):
     reader = subprocess.Popen(["cat", "pipe"], cwd=here.folder, stdout=subprocess.PIPE, text=True)
     assert run(here, "ckpt=a.ckpt", "input=in.txt", "output=pipe").code == 0
     assert reader.communicate(timeout=60)[0].count("\n") == len(LINES) and (here.folder / "pipe").is_fifo()
+
+
+def test_alignment_without_attention_is_told_before_anything_is_translated(here, corpus):
+    words = ("model=rnn_none", "trainer.max_steps=2", "test=false", "hydra.run.dir=none")
+    assert here.train(*words, data=corpus, tiny=TINY_RNN).code == 0
+    done = run(here, "ckpt=none/checkpoints/last.ckpt", "input=in.txt", "output=new.txt", "format=json", "align=true")
+    assert done.code == 2 and "no cross-attention" in done.err
+    assert not [path.name for path in here.folder.iterdir() if "new.txt" in path.name]
 
 
 def test_coverage_without_attention_is_told_before_anything_is_translated(here, monkeypatch):
