@@ -1,4 +1,4 @@
-"""Tones of Chinese characters, 平 (level) and 仄 (oblique), and where characters stand in the clauses of a line.
+"""Tones of Chinese characters, 平 (level) and 仄 (oblique), where they stand in a line, and which places of a couplet contrast.
 
 A couplet sets a level tone against an oblique one. Which tone a character has is answered by one of two systems: 平水韵, the
 rhyme book of classical verse, where the entering tone is oblique; or modern Mandarin, where it is gone.
@@ -16,6 +16,11 @@ from data.errors import DuetError
 from data.extras import extra, located
 
 EXTRA = "couplets"  # whose packages are the dictionaries
+
+EVEN = (2, 4, 6)  # the places of a clause whose tones contrast
+# Function words that both lines may have at one place, in both scripts: those that the lower lines of a collection of 74,510
+# couplets repeat there most often (之 728 times, 而 114, 于 92), and their classical companions.
+PARTICLES = frozenset("之而于於以者也其与與则則所乎矣焉哉兮且的了")
 
 
 class Tone(enum.Flag):
