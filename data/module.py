@@ -218,7 +218,7 @@ class PairData(lightning.LightningDataModule):
         if state is None:
             texts = (pair[side] for pair in self._read("train") for side in sides if pair[side].strip())
             state = make(texts).state()
-            with store.replacing(path) as unfinished:
+            with store.caching(path) as unfinished:
                 torch.save(state, unfinished)
         return restore(state)
 
