@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from data.sources import Tsv
-from data.tones import SYSTEMS, Tone, Tones, is_mark
-from tasks.couplet_scores import EVEN, baselines
+from data.tones import EVEN, SYSTEMS, Tone, Tones, is_mark
+from tasks.couplet_scores import baselines
 
 Pairs = list[tuple[str, str]]
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from data.errors import DuetError
+from data.extras import extra
 
 PACKAGE, VERSION = "chinese-poetry", "2.0.1"
 SCRIPTS, DYNASTIES, LENGTHS = ("simplified", "traditional"), ("tang", "song"), (5, 7)
@@ -223,11 +224,9 @@ def converter(script: str) -> Callable[[Sequence[str]], tuple[str, ...]]:
     if script == "traditional":
         return lambda lines: tuple(line.translate(USUAL) for line in lines)
     try:
-        from opencc import OpenCC
-    except ImportError:
-        needed = "pip install -c constraints.txt -e '.[couplets]'"
-        raise DuetError(f"script=simplified needs the package opencc: {needed}, or take script=traditional") from None
-    simplify = OpenCC("t2s").convert
+        simplify = extra("opencc", "couplets").OpenCC("t2s").convert
+    except DuetError as error:
+        raise DuetError(f"{error}, or take script=traditional") from None
     return lambda lines: tuple(simplify("\n".join(lines).translate(USUAL)).split("\n"))
 
 

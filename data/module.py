@@ -76,11 +76,10 @@ class PairData(lightning.LightningDataModule):
         super().__init__()
         _check_counts(max_tokens=max_tokens, batch_size=batch_size, max_length=max_length)
         self._open = functools.partial(source, root, source_column=source_column, target_column=target_column)
-        tests = [test_file] if isinstance(test_file, str) else list(test_file or [])
-        self._train_files = [train_file] if isinstance(train_file, str) else list(train_file)
-        if not self._train_files:
+        tests = _as_list(test_file)
+        self._files = {"train": _as_list(train_file), "valid": _as_list(valid_file), "test": tests[:1]}
+        if not self._files["train"]:
             raise DuetError("data.train_file is an empty list: name at least one file")
-        self._files = {"train": " and ".join(self._train_files), "valid": valid_file, "test": tests[0] if tests else None}
         self.test_splits = ["test", *tests[1:]] if tests else []
         self._make_tokenizers = (make_src_tokenizer, make_tgt_tokenizer)
         self._shared = shared and _recipe(make_src_tokenizer) == _recipe(make_tgt_tokenizer)
@@ -103,10 +102,10 @@ class PairData(lightning.LightningDataModule):
         if evaluating or self._train is not None:
             return
         for split in ("valid", *self.test_splits):
-            if self._file(split) is not None:
+            if self._files_of(split):
                 self.sources(split)
         self._load_training()
-        _say(f"training pairs of {self._file('train')}", *self._cleaning.report(self.account))
+        _say(f"training pairs of {self._title('train')}", *self._cleaning.report(self.account))
 
     def setup(self, stage: str | None = None) -> None:
         if stage in ("fit", None):
@@ -135,10 +134,10 @@ class PairData(lightning.LightningDataModule):
         return self._loader(Rows(self._train), batches)
 
     def val_dataloader(self) -> DataLoader | list:
-        return self.loader("valid") if self._file("valid") else []
+        return self.loader("valid") if self._files_of("valid") else []
 
     def test_dataloader(self) -> DataLoader | list:
-        return self.loader("test") if self._file("test") else []
+        return self.loader("test") if self._files_of("test") else []
 
     # Evaluation
 
@@ -170,10 +169,9 @@ class PairData(lightning.LightningDataModule):
         return [pair.tgt for pair in self._pairs(split)]
 
     def alignments(self, split: str) -> list[tuple[tuple[int, int], ...]] | None:
-        """The gold word alignment of each pair of a split's file; None where its source has none."""
-        file = self._file(split)
-        known = getattr(self._open(file), "alignments", None) if file is not None else None
-        return known() if known is not None else None
+        """The gold word alignment of each pair of a split; None where one of its files has none."""
+        known = [getattr(source, "alignments", None) for source in map(self._open, self._files_of(split))]
+        return [pair for alignments in known for pair in alignments()] if known and None not in known else None
 
     def add_split(self, name: str, pairs: Iterable[Pair]) -> None:
         """Makes `pairs` the evaluation split `name`."""
@@ -218,9 +216,9 @@ class PairData(lightning.LightningDataModule):
         path = self._cache / "tokenizers" / f"{_key(self._train_digest, _recipe(make), list(sides))}.pt"
         state = _load_state(path)
         if state is None:
-            texts = (pair[side] for pair in self._train_pairs() for side in sides if pair[side].strip())
+            texts = (pair[side] for pair in self._read("train") for side in sides if pair[side].strip())
             state = make(texts).state()
-            with store.replacing(path) as unfinished:
+            with store.caching(path) as unfinished:
                 torch.save(state, unfinished)
         return restore(state)
 
@@ -241,8 +239,8 @@ class PairData(lightning.LightningDataModule):
         return self._kept_batches(account), account
 
     def _kept_batches(self, account: dict[str, int]) -> Iterator[pa.RecordBatch]:
-        duplicates = self._cleaning.duplicates(self._train_pairs())
-        for rows in self._tokenized(self._train_pairs()):
+        duplicates = self._cleaning.duplicates(self._read("train"))
+        for rows in self._tokenized(self._read("train")):
             sources, targets = [], []
             for pair, source, target in rows:
                 fault = self._cleaning.fault(pair, source, target)
@@ -256,12 +254,12 @@ class PairData(lightning.LightningDataModule):
             yield store.record_batch(sources, targets, self._schema())
 
     def _name_too_long_a_pair(self) -> None:
-        rows = itertools.chain.from_iterable(self._tokenized(self._train_pairs()))
+        rows = itertools.chain.from_iterable(self._tokenized(self._read("train")))
         for number, (pair, source, target) in enumerate(rows, 1):
             length = max(len(source), len(target)) + 1
             if length > self._max_tokens and self._cleaning.fault(pair, source, target) is None:
                 raise DuetError(
-                    f"pair {number} of {self._file('train')} is {length} tokens long (BOS or EOS included), data.max_tokens"
+                    f"pair {number} of {self._title('train')} is {length} tokens long (BOS or EOS included), data.max_tokens"
                     f" is {self._max_tokens}: raise it, or lower data.max_length={self._cleaning.max_length}"
                 )
 
@@ -269,25 +267,25 @@ class PairData(lightning.LightningDataModule):
     def _train_digest(self) -> str:
         """A hash of all text of the training split."""
         digest = hashlib.sha256()
-        for pair in self._train_pairs():
+        for pair in self._read("train"):
             digest.update(as_bytes(pair))
         return digest.hexdigest()
 
-    def _train_pairs(self) -> Iterable[Pair]:
-        return itertools.chain.from_iterable(map(self._open, self._train_files))
-
     # Parts
 
-    def _file(self, split: str) -> str | None:
-        return self._files.get(split, split)
+    def _files_of(self, split: str) -> list[str]:
+        return self._files.get(split, [split])
+
+    def _title(self, split: str) -> str:
+        """A split's files, in words."""
+        return " and ".join(self._files_of(split))
 
     def _read(self, split: str) -> Iterable[Pair]:
-        if split == "train":
-            return self._train_pairs()
-        file = self._file(split)
-        if file is None:
+        """One file after the other; a missing one is told before any is read."""
+        files = self._files_of(split)
+        if not files:
             raise DuetError(f"there is no split {split!r}: data.{split}_file is null, name a file")
-        return self._open(file)
+        return itertools.chain.from_iterable([self._open(file) for file in files])
 
     def _tokenized(self, pairs: Iterable[Pair]) -> Iterator[list[tuple[Pair, list[int], list[int]]]]:
         """Lists of (pair, source ids, target ids); a blank text has no ids, whatever blanks it is made of."""
@@ -348,6 +346,10 @@ class Rows(Dataset):
 def _collate(rows: list[tuple[np.ndarray, np.ndarray, int]]) -> Batch:
     sources, targets, index = zip(*rows, strict=True)
     return collate(list(zip(sources, targets, strict=True)), index)
+
+
+def _as_list(files: str | list[str] | None) -> list[str]:
+    return [files] if isinstance(files, str) else list(files or [])
 
 
 def _check_counts(**counts: int) -> None:

@@ -91,10 +91,10 @@ def cached_table(
     account = _stored_account(arrow, note)
     if account is None:
         batches, account = build()
-        with replacing(arrow) as path, pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+        with caching(arrow) as path, pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
-        with replacing(note) as path:
+        with caching(note) as path:
             path.write_text(json.dumps({"checksum": _checksum(arrow), "account": account}))
     return MappedTable(arrow), account
 
@@ -117,17 +117,25 @@ def _checksum(path: Path) -> int:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to; it takes the place of `path` at the end, all at once, or not at all."""
+    """A path to write to; it takes the place of `path` at the end, all at once, or leaves nothing behind."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         yield unfinished
         os.replace(unfinished, path)
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()
+
+
+@contextmanager
+def caching(path: Path) -> Iterator[Path]:
+    """The same for a file of the cache, whose folder is made. Raises DuetError where it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as unfinished:
+            yield unfinished
     except OSError as error:
         raise DuetError(
             f"cannot write {path}: {error.strerror or error}; data.cache_dir or the environment variable DUET_CACHE"
             " names another folder"
         ) from None
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()

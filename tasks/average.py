@@ -1,20 +1,22 @@
 """Averages the weights of a run's last or best checkpoints: python -m tasks.average RUN [n=5] [by=last] [out=FILE]
 
 The result, RUN/checkpoints/average_<n>.ckpt (by=best: average_best_<n>.ckpt), is an ordinary checkpoint, without what is needed
-to go on with training. by: last, or best (by val/bleu, from the run's curves).
+to go on with training. by: last, the newest ones; or best, those with the highest val/bleu in the run's training curve (its
+TensorBoard events), whatever score its best.ckpt is chosen by.
 """
 
 from tasks import cli  # isort: skip  # first: `tasks` sets what torch reads when it is loaded
 
 import io
-import os
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
+from data import store
 from data.errors import DuetError
 from tasks import runs
 from tasks.build import read_checkpoint, revive
@@ -23,21 +25,32 @@ KEPT = ("state_dict", "duet", "epoch", "global_step", "callbacks", "pytorch-ligh
 
 
 def average(paths: Sequence[Path]) -> dict:
-    """The newest of these checkpoints, with the mean of all their weights (Vaswani et al. 2017, section 6.1).
+    """The newest (the first) of these checkpoints, with the mean of all their weights (Vaswani et al. 2017, section 6.1).
 
-    Raises DuetError where they are of different models or vocabularies.
+    They are read one at a time. Raises DuetError where they are of different models or vocabularies.
     """
-    newest, *others = [read_checkpoint(path) for path in paths]
-    sums = {name: value.double() for name, value in newest["state_dict"].items()}
-    for path, other in zip(paths[1:], others):
-        weights = other["state_dict"]
-        same = weights.keys() == sums.keys() and all(weights[name].shape == value.shape for name, value in sums.items())
-        if not same or any(other["duet"][side] != newest["duet"][side] for side in ("source", "target")):
+    newest = read_checkpoint(paths[0])
+    content = {name: newest[name] for name in KEPT if name in newest}
+    weights = content.pop("state_dict")
+    kinds = {name: value.dtype for name, value in weights.items()}
+    sums = {name: value.double() for name, value in weights.items()}
+    del newest, weights
+    for path in paths[1:]:
+        if not _add(path, sums, content["duet"]):
             raise DuetError(f"{paths[0]} and {path} cannot be averaged: they are of different models or vocabularies")
-        for name, value in sums.items():
-            value += weights[name].double()
-    mean = {name: (value / len(paths)).to(newest["state_dict"][name].dtype) for name, value in sums.items()}
-    return {name: newest[name] for name in KEPT if name in newest} | {"state_dict": mean}
+    return content | {"state_dict": {name: (value / len(paths)).to(kinds[name]) for name, value in sums.items()}}
+
+
+def _add(path: Path, sums: dict[str, Tensor], duet: dict) -> bool:
+    """Adds a checkpoint's weights; False, and nothing is added, where model or vocabulary is another one."""
+    other = read_checkpoint(path)
+    weights = other["state_dict"]
+    same = weights.keys() == sums.keys() and all(weights[name].shape == value.shape for name, value in sums.items())
+    if not same or any(other["duet"][side] != duet[side] for side in ("source", "target")):
+        return False
+    for name, value in sums.items():
+        value += weights[name].double()
+    return True
 
 
 def chosen(run: Path, count: int, by: str) -> list[Path]:
@@ -58,17 +71,15 @@ def chosen(run: Path, count: int, by: str) -> list[Path]:
 
 
 def save(content: dict, path: Path) -> None:
-    """All at once. Raises OSError where it cannot be written, and leaves nothing behind."""
+    """All at once. Raises DuetError where it cannot be written, and leaves nothing behind."""
     if path.exists() and not path.is_file():
         raise DuetError(f"out={path} is no ordinary file")
-    unfinished = path.with_name(f".{path.name}.part")
     bytes_ = io.BytesIO()
     torch.save(content, bytes_)
     try:
-        unfinished.write_bytes(bytes_.getbuffer())
-        os.replace(unfinished, path)
+        with store.replacing(path) as unfinished:
+            unfinished.write_bytes(bytes_.getbuffer())
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise DuetError(f"{path} cannot be written: {error.strerror}") from None
 
 

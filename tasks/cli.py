@@ -1,8 +1,6 @@
 """What the commands of `tasks` share beyond `data/commands.py`: Lightning's errors, groups, and the parts of a checkpoint."""
 
-import importlib
 from collections.abc import Callable, Sequence
-from types import ModuleType
 
 import omegaconf
 from hydra.core.config_store import ConfigStore
@@ -12,9 +10,10 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from data import commands
 from data.commands import CONF, compose, groups, nearest, readable, walk, wants_help, write_json, write_text
 from data.errors import DuetError
+from data.extras import extra
 from tasks.quiet import quiet
 
-__all__ = ["CONF", "compose", "readable", "walk", "wants_help", "write_json", "write_text"]
+__all__ = ["CONF", "compose", "extra", "readable", "walk", "wants_help", "write_json", "write_text"]
 
 
 def run(main: Callable[[], None], config: str) -> int:
@@ -108,14 +107,6 @@ def plain(words: Sequence[str], options: dict[str, str | None]) -> tuple[list[st
     if missing := [name for name, default in options.items() if default is None and name not in given]:
         raise DuetError(f"{missing[0]} is missing: give {missing[0]}=…")
     return bare, {name: value_of(name, words, default) for name, default in options.items()}
-
-
-def extra(package: str, name: str) -> ModuleType:
-    """A package of one of our extras. DuetError where it is not installed."""
-    try:
-        return importlib.import_module(package)
-    except ImportError:
-        raise DuetError(f'this needs the package {package}, which is not installed: pip install -e ".[{name}]"') from None
 
 
 def offer(config: dict) -> None:

@@ -10,13 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from data.errors import DuetError
-from data.tones import Tone, Tones, clauses, is_mark
+from data.tones import EVEN, PARTICLES, Tone, Tones, clauses, is_mark
 from tasks.metrics import quick_scores
-
-EVEN = (2, 4, 6)  # the places of a clause whose tones contrast
-# Function words that both lines may have at one place, in both scripts: those that the lower lines of a collection of 74,510
-# couplets repeat there most often (之 728 times, 而 114, 于 92), and their classical companions.
-PARTICLES = frozenset("之而于於以者也其与與则則所乎矣焉哉兮且的了")
 
 Lines = Sequence[str]
 

@@ -17,11 +17,10 @@ from torch import Tensor
 from data.batching import Batch
 from data.errors import DuetError
 from data.tokenizer import EOS, PAD, SPECIALS, UNK, UNKNOWN, Characters, Tokenizer
-from data.tones import SYSTEMS, Tone, Tones, clauses, is_mark
+from data.tones import EVEN, PARTICLES, SYSTEMS, Tone, Tones, clauses, is_mark
 from model import constraints
 from model.base import Seq2Seq
 from model.search import Constraint, Hypotheses
-from tasks.couplet_scores import EVEN, PARTICLES
 from tasks.decoding import IDS, About, Beam, Decoded, Request
 
 FREE = "-"  # in a template: any character

@@ -1,12 +1,16 @@
 """The mean of several checkpoints."""
 
 import json
+import os
 import shutil
+import weakref
 
 import pytest
 import torch
 
 from tasks import average, load
+from tasks.build import read_checkpoint
+from tests.test_errors import assert_mistake
 
 
 @pytest.fixture
@@ -51,6 +55,37 @@ def test_the_result_is_an_ordinary_checkpoint(shell, run, small_run):
     assert done.code == 0 and json.loads((shell.folder / "out/metrics.json").read_text())["sentences"] == 12, done.err
     done = shell.train("resume=mean.ckpt", "trainer.max_steps=70", data=small_run.corpus)
     assert done.code == 2 and "training cannot go on from it" in done.err
+
+
+def test_one_checkpoint_is_in_memory_at_a_time(run, monkeypatch):
+    alive = []
+
+    def read(path):
+        assert not [weight for weight in alive if weight() is not None]
+        content = read_checkpoint(path)
+        alive[:] = [weakref.ref(value) for value in content["state_dict"].values()]
+        return content
+
+    monkeypatch.setattr(average, "read_checkpoint", read)
+    paths = [run / f"checkpoints/step_{step}.ckpt" for step in (60, 40, 20)]
+    mean = average.average(paths)["state_dict"]
+    assert alive and {name: value.dtype for name, value in mean.items()} == {n: v.dtype for n, v in weights(paths[0]).items()}
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(shell, run, monkeypatch):
+    (shell.folder / "file").write_text("kept")
+    (shell.folder / "mean.ckpt").write_text("kept")
+    before = sorted(shell.folder.rglob("*"))
+    assert_mistake(averaged(shell, "run", "n=2", "out=nowhere/mean.ckpt"), "nowhere/mean.ckpt cannot be written: No such file")
+    assert_mistake(averaged(shell, "run", "n=2", "out=file/mean.ckpt"), "file/mean.ckpt cannot be written: Not a directory")
+    assert_mistake(averaged(shell, "run", "n=2", "out=run"), "out=", "is no ordinary file")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    assert_mistake(averaged(shell, "run", "n=2", "out=mean.ckpt"), "mean.ckpt cannot be written: No space left on device")
+    assert sorted(shell.folder.rglob("*")) == before and (shell.folder / "mean.ckpt").read_text() == "kept"
 
 
 def strange(run):

@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from data.tokenizer import EOS, PAD, UNK, UNKNOWN, Characters
-from data.tones import Tone
+from data.tones import PARTICLES, Tone
 from model import constraints
 from tasks.build import Translator
-from tasks.couplet_scores import PARTICLES
 from tasks.couplet_search import FREE, Couplet, Job, Tables
 from tasks.decoding import Beam, Request
 

@@ -18,7 +18,7 @@ from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from data import store
 from data.errors import DuetError
 from data.module import PairData
-from data.sources import Pair, PairedText
+from data.sources import BuiltIn, Pair, PairedText
 from data.tokenizer import EOS, PAD, Characters, SentencePiece
 
 ROOT = Path(__file__).parents[1]
@@ -367,6 +367,41 @@ def test_splits_have_names(corpus):
         data.loader("dev")
     with pytest.raises(DuetError, match="no split 'test': data.test_file is null"):
         data_of(corpus, test_file=None).sources("test")
+
+
+def test_several_training_files_are_one_split_in_order(corpus, capsys):
+    data = data_of(corpus, train_file=["extra", "train"])
+    data.prepare_data()
+    assert "training pairs of extra and train\n" in capsys.readouterr().out
+    assert data.account["read"] == 235
+    pairs = random_pairs(5, seed=3) + random_pairs(230)
+    assert [list(pair) for pair in zip(data.sources("train"), data.references("train"))] == pairs
+    write(corpus, "train", [["a" * 50, "b"]])
+    with pytest.raises(DuetError, match="pair 6 of extra and train is 51 tokens long"):
+        data_of(corpus, train_file=["extra", "train"], max_tokens=40).prepare_data()
+
+
+def test_a_missing_second_file_is_told_before_the_first_is_read(corpus):
+    (corpus / "extra.en").write_bytes(b"\xff\n")
+    with pytest.raises(DuetError, match="file missing: .*/dev.en"):
+        data_of(corpus, train_file=["extra", "dev"]).setup("fit")
+
+
+def test_alignments_of_several_files_are_chained(corpus):
+    known = BuiltIn(None, "valid", source_column="en", target_column="de").alignments()
+    unlike = BuiltIn(None, "test", source_column="en", target_column="de").alignments()
+    data = data_of(corpus, BuiltIn, train_file=["valid", "test"], valid_file="valid", test_file=None)
+    assert data.alignments("train") == known + unlike
+    assert data.alignments("valid") == known
+    assert data.alignments("test") is None
+
+
+@pytest.mark.parametrize("files", [["valid", "extra"], ["extra", "valid"], "extra"])
+def test_there_are_no_alignments_where_one_file_has_none(corpus, files):
+    def source(root, file, **columns):
+        return (BuiltIn if file == "valid" else PairedText)(root, file, **columns)
+
+    assert data_of(corpus, source, train_file=files).alignments("train") is None
 
 
 def test_pairs_can_be_given(corpus):

@@ -146,7 +146,7 @@ def test_help_and_nothing_to_prepare(shell):
 
 def test_what_is_missing_is_named(build, monkeypatch):
     monkeypatch.setitem(sys.modules, "opencc", None)
-    assert_mistake(build(), "opencc", ".[couplets]")
+    assert_mistake(build(), "opencc", ".[couplets]", "or take script=traditional")
     assert build("script=traditional").code == 0
 
 

