@@ -208,7 +208,7 @@ def as_text(poet: Poet, question: Question, answers: Sequence[Answer]) -> str:
 def wide(text: str, marks: str) -> str:
     """The marks, each as wide on a terminal as what it stands under."""
     return "".join(
-        " " * terminal.width(own) if is_mark(own) else mark if terminal.width(own) == 2 else "·"
+        " " * terminal.cells(own) if is_mark(own) else mark if terminal.cells(own) == 2 else "·"
         for own, mark in zip(text, marks)
     )
 

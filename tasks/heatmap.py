@@ -41,6 +41,8 @@ from matplotlib.image import AxesImage
 from matplotlib.text import Text
 from PIL import Image
 
+from tasks.terminal import cells, is_mark
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Labels: a token as a reader should see it
 # ---------------------------------------------------------------------------------------------------------------------
@@ -54,7 +56,7 @@ BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # drawn 
 def label(token: str) -> str:
     """The token, shortened, with all that is invisible made visible: '▁das' is '␣das', a zero-width space 'U+200B'."""
     text = "".join(map(_visible, token)) or "∅"
-    return shorten("◌" + text if _is_mark(text[0]) else text)
+    return shorten("◌" + text if is_mark(text[0]) else text)
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
@@ -70,11 +72,6 @@ def shorten(text: str, longest: int = LONGEST) -> str:
     return kept + "…"
 
 
-def cells(text: str) -> int:
-    """Width in terminal cells: 2 for a wide (East Asian) character, 0 for a mark on the one before it, else 1."""
-    return sum(0 if _is_mark(char) else 1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
-
-
 def _visible(char: str) -> str:
     if char in SPACES or char in ESCAPES:
         return SPACES.get(char) or ESCAPES[char]
@@ -84,10 +81,6 @@ def _visible(char: str) -> str:
 
 def _code(char: str) -> str:
     return f"U+{ord(char):04X}"
-
-
-def _is_mark(char: str) -> bool:
-    return unicodedata.category(char) in ("Mn", "Me")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -637,7 +630,7 @@ def _clusters(text: str) -> list[str]:
     """Characters with the marks that stand on them."""
     clusters: list[str] = []
     for char in text:
-        if clusters and _is_mark(char):
+        if clusters and is_mark(char):
             clusters[-1] += char
         else:
             clusters.append(char)

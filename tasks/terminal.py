@@ -1,10 +1,9 @@
 """A prompt: one line in, its translation out at once, and a look at the attention."""
 
+import sys
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
-
-import numpy as np
 
 from data.errors import DuetError
 from data.tokenizer import EOS
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from tasks.build import Translation, Translator
 
 Last = TypeVar("Last")
-SHADES = " ░▒▓█"
 HELP = (
     "a line is translated; then :attention shows where the model looked, :best all hypotheses, :next the likeliest first\n"
     "tokens; :quit ends"
@@ -77,27 +75,21 @@ def answer(model: "Translator", command: str, last: "tuple[str, list[Translation
 
 def attention(model: "Translator", source: str, ids: list[int], limit: int | None = None) -> str:
     """Cross-attention of a line and a hypothesis (ids, with EOS), the mean of layers and heads, drawn in characters."""
+    from tasks import heatmap  # takes a second to load, which a prompt need not wait for
+
     tokens = model.src_tokenizer.encode(source)[:limit]
     weights = model.attention(tokens, ids)
     if weights is None:
         return "this model has no attention"
     columns = model.src_tokenizer.pieces([*tokens, EOS])
-    return draw(weights.mean(dim=(0, 1)).numpy(), model.tgt_tokenizer.pieces(ids), columns)
+    return heatmap.terminal(weights.mean(dim=(0, 1)), model.tgt_tokenizer.pieces(ids), columns, color=sys.stdout.isatty())
 
 
-def draw(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> str:
-    """(rows, columns) in 0 to 1 -> lines: the columns' labels as a staircase, then a row of shades for each label."""
-    left = max((width(label) for label in rows), default=0) + 1
-    lines = [" " * left + "│ " * place + label for place, label in enumerate(columns)]
-    for label, row in zip(rows, weights, strict=True):
-        cells = "".join(2 * SHADES[min(int(value * len(SHADES)), len(SHADES) - 1)] for value in row)
-        lines.append(label + " " * (left - width(label)) + cells)
-    return "\n".join(lines)
+def cells(text: str) -> int:
+    """Width in terminal cells: 2 for a wide (East Asian) character, 0 for a mark on the one before it, else 1."""
+    return sum(0 if is_mark(char) else 1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
 
 
-def width(text: str) -> int:
-    """Columns of a terminal: Chinese characters take two, combining ones none."""
-    return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        for character in text
-    )
+def is_mark(char: str) -> bool:
+    """Whether it stands on the character before it."""
+    return unicodedata.category(char) in ("Mn", "Me")

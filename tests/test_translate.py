@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from data.errors import DuetError
-from tasks import load, terminal, translate
+from tasks import heatmap, load, terminal, translate
 from tasks.build import BLANK
 from tasks.decoding import Beam, Greedy, Request
 from tasks.lines import windows
@@ -323,9 +323,16 @@ def test_the_prompt_goes_on_after_a_mistake(monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines() == told
 
 
-def test_attention_in_characters():
-    drawn = terminal.draw(torch.tensor([[1.0, 0.0], [0.3, 0.6]]).numpy(), ["中", "ab"], ["x", "长"])
-    assert drawn == "   x\n   │ 长\n中 ██  \nab ░░▓▓"
+def test_attention_in_characters(here):
+    """Rows are what was written and columns what was read, cut as the source was, each with its EOS."""
+    model = load(here.folder / "a.ckpt")
+    ids = model.search(["one two three"])[0][0].ids
+    source, output = model.src_tokenizer.encode("one two three")[:4], model.batch([([], ids[:-1])], [0])
+    batch = model.batch([(source, ids[:-1])], [0])
+    weights = model.model(batch.src, batch.src_mask, output.tgt, need_weights=True).attention["cross"][0].mean(dim=(0, 1))
+    pieces = model.tgt_tokenizer.pieces(ids), model.src_tokenizer.pieces(batch.src[0].tolist())
+    assert len(pieces[1]) == 5 and weights.shape == (len(ids), 5)
+    assert terminal.attention(model, "one two three", ids, 4) == heatmap.terminal(weights.detach(), *pieces, color=False)
 
 
 # The Python API
