@@ -180,6 +180,15 @@ def test_traditional_lines_have_traditional_answers(shell, monkeypatch, ckpt):
     assert answers and all(answer["text"][2] == "紅" for answer in answers)
 
 
+@pytest.mark.parametrize(
+    "line, script, part", [("白日依山尽|--紅--", "simplified", "紅"), ("白日依山尽|+春风", "traditional", "春风")]
+)
+def test_what_a_line_asks_for_is_written_as_it_stands_there(ckpt, line, script, part):
+    poet = couplet.poet_of([f"ckpt={ckpt}", f"script={script}"])
+    answers = poet.answers([poet.question(line)])[0]
+    assert answers and all(part in answer.text for answer in answers)
+
+
 def test_answers_differ_and_alternatives_differ_at_one_place(ckpt, monkeypatch, shell):
     poet = couplet.poet_of([f"ckpt={ckpt}", "different=3", "answers=4"])
     question = poet.question("白日依山尽")
