@@ -39,7 +39,7 @@ SHOWN = {Tone.LEVEL: "平", Tone.OBLIQUE: "仄", Tone.BOTH: "通", Tone.UNKNOWN:
 
 
 def parse(line: str) -> Request:
-    """A line of the input. DuetError for a part that is neither fixed characters, nor words, nor what to avoid."""
+    """A line of the input. A part that is neither words nor what to avoid is fixed characters; of several, the last counts."""
     text, *parts = (part.strip() for part in re.split(r"[|｜]", line.strip()))
     fixed, words, avoid = "", [], ""
     for part in filter(None, parts):
@@ -83,7 +83,7 @@ class Script:
         return self.complicate(text) if self.simplify(line) != line else text
 
 
-SCRIPTS = {  # how an answer to a line is written
+SCRIPTS = {  # how a text that answers a line is written
     "auto": Script.like,
     "simplified": lambda script, text, line: script.simplify(text),
     "traditional": lambda script, text, line: script.complicate(text),
@@ -240,7 +240,7 @@ def answer_all(poet: Poet) -> None:
     lines, shown = begun(lines_of(poet.config)), FORMATS[poet.config.format]
     output, number = Output(poet.config.output, source=poet.config.input), 0
     for window in windows(lines, poet.config.batch_size):
-        questions = [poet.question(line, number) for number, line in enumerate(window, number + 1)]
+        questions = [poet.question(line, place) for place, line in enumerate(window, number + 1)]
         output.write(shown(poet, *pair) for pair in zip(questions, poet.answers(questions)))
         number += len(window)
     output.close()

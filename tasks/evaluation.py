@@ -104,7 +104,7 @@ def make_split(config: DictConfig, model: Translator) -> tuple[str, PairData]:
 
 
 def decode_name(decode: Mapping) -> str:
-    """Of the config of a search: beam, greedy or sample."""
+    """Of the config of a search: beam, couplet, greedy or sample."""
     return decode["_target_"].rpartition(".")[2].lower()
 
 

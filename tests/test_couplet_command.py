@@ -3,10 +3,12 @@
 import io
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from data.errors import DuetError
 from data.tokenizer import Characters, SentencePiece
 from data.tones import Tones
 from tasks import couplet, load
@@ -139,7 +141,8 @@ def test_answers_are_printed_with_their_tones(shell, monkeypatch, ckpt):
     first, blank, second = done.out.partition("\n\n")
     assert first.splitlines()[:2] == ["上联  白日依山尽", "      仄仄平平仄"]
     assert len(first.splitlines()) == 2 + 3 * 2 and "keeps all rules" in first
-    assert all(row.split()[1][1] == "月" for row in second.splitlines()[2::2])
+    rows = second.splitlines()[2::2]
+    assert len(rows) == 3 and all(row.split()[1][1] == "月" for row in rows)
 
 
 def test_json_tells_all_and_what_cannot_be(shell, monkeypatch, ckpt):
@@ -148,7 +151,10 @@ def test_json_tells_all_and_what_cannot_be(shell, monkeypatch, ckpt):
     assert done.code == 0, done.err
     records = [json.loads(line) for line in done.out.splitlines()]
     assert [record["line"] for record in records] == [1, 2, 3, 4, 5]
+    assert [len(record["answers"]) for record in records] == [2, 0, 2, 0, 2]
     assert all("春风" in answer["text"] and "花" not in answer["text"] for answer in records[0]["answers"])
+    assert records[0]["asked"] == {"text": "白日依山尽", "fixed": "", "words": ["春风"], "avoid": "花"}
+    assert records[3]["asked"] == {"text": "", "fixed": "", "words": [], "avoid": "花"}
     assert records[1]["answers"] == [] and records[1]["cannot"] == ["fixed characters (6 places for a line of 5)"]
     assert all(answer["given_up"] == ["avoid 花", "word 春风吹柳绿花"][1:] for answer in records[2]["answers"])
     assert records[3]["answers"] == records[3]["cannot"] == []
@@ -170,7 +176,17 @@ def test_traditional_lines_have_traditional_answers(shell, monkeypatch, ckpt):
     assert one.back("丹里", "春風", "裡") == "丹裡", "what is given stays as it was"
     assert couplet.Script(alphabet, "simplified").back("雲", "春風") == "云"
     done = ask(shell, monkeypatch, ckpt, "春風吹柳綠|--紅--\n", "format=json")
-    assert all(answer["text"][2] == "紅" for answer in json.loads(done.out)["answers"])
+    answers = json.loads(done.out)["answers"]
+    assert answers and all(answer["text"][2] == "紅" for answer in answers)
+
+
+@pytest.mark.parametrize(
+    "line, script, part", [("白日依山尽|--紅--", "simplified", "紅"), ("白日依山尽|+春风", "traditional", "春风")]
+)
+def test_what_a_line_asks_for_is_written_as_it_stands_there(ckpt, line, script, part):
+    poet = couplet.poet_of([f"ckpt={ckpt}", f"script={script}"])
+    answers = poet.answers([poet.question(line)])[0]
+    assert answers and all(part in answer.text for answer in answers)
 
 
 def test_answers_differ_and_alternatives_differ_at_one_place(ckpt, monkeypatch, shell):
@@ -181,6 +197,14 @@ def test_answers_differ_and_alternatives_differ_at_one_place(ckpt, monkeypatch, 
     others = poet.alternatives(question, answers[0], 3, 5)
     assert len({o.text for o in others}) == 5 and all(distance(o.text, answers[0].text) <= 1 for o in others)
     assert others[0].text == answers[0].text or others[0].score >= answers[0].score
+
+
+def test_a_line_that_is_too_long_is_told_with_its_number(ckpt):
+    poet = couplet.poet_of([f"ckpt={ckpt}"])
+    short = poet._replace(model=SimpleNamespace(max_source=4))
+    assert short.question("山高云起|!花", 7).number == 7
+    with pytest.raises(DuetError, match="^line 7 has 5 characters, this model takes 4$"):
+        short.question("白日依山尽", 7)
 
 
 @pytest.mark.parametrize(
@@ -214,8 +238,6 @@ def test_a_prompt_answers_and_looks(ckpt, monkeypatch, capsys):
 
 def test_the_search_needs_characters_on_both_sides(ckpt):
     model = load(ckpt)
-    from data.errors import DuetError
-
     other = SentencePiece.__new__(SentencePiece)
     for pair in ((other, model.tgt_tokenizer), (model.src_tokenizer, other)):
         with pytest.raises(DuetError, match="tokenizer=characters"):
