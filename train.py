@@ -101,16 +101,14 @@ def train(config: DictConfig, folder: Path, watch: Stopwatch) -> None:
 
 
 def make_trainer(config: DictConfig, folder: Path, callbacks: list[lightning.Callback]) -> lightning.Trainer:
-    """Lightning's Trainer with these callbacks and the config's further ones (null: without it)."""
+    """Lightning's Trainer with these callbacks and the config's further ones; one that is null, or made None, is none."""
     check_limits(config.trainer)
     parts = OmegaConf.to_container(config.callbacks)
-    averages = parts.get("ema") and parts["ema"]["decay"] is not None
-    unwanted = {"checkpoints"} | (set() if averages else {"ema"})
-    further = [part for name, part in parts.items() if part and name not in unwanted]
+    further = [make(part) for name, part in parts.items() if part and name != "checkpoints"]
     return make(
         OmegaConf.to_container(config.trainer, resolve=True),
         logger=TensorBoardLogger(folder, name="", version=""),
-        callbacks=[*map(make, further), *callbacks],
+        callbacks=[*(callback for callback in further if callback is not None), *callbacks],
         default_root_dir=str(folder),
         use_distributed_sampler=False,  # TokenBuckets knows its rank
         check_val_every_n_epoch=None,  # val_check_interval counts across epochs

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from data.errors import DuetError
+from data.errors import DuetError, Missing
 
 if TYPE_CHECKING:
     import datasets
@@ -27,14 +27,14 @@ class Pair(NamedTuple):
 def find(root: str | Path | None, file: str, *suffixes: str) -> Path:
     """The first of `{root}/{file}`, the same with `.gz`, and both with each suffix, that is a file."""
     if root is None:
-        raise DuetError("data.root is null: name the folder of the corpus")
+        raise Missing("data.root is null: name the folder of the corpus")
     path = Path(root) / file
     names = [path.name, *(path.name + suffix for suffix in suffixes)]
     for name in names:
         for candidate in (path.with_name(name), path.with_name(name + ".gz")):
             if candidate.is_file():
                 return candidate
-    raise DuetError(f"file missing: {path.with_name(names[-1])} (with or without .gz)")
+    raise Missing(f"file missing: {path.with_name(names[-1])} (with or without .gz)")
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
@@ -315,7 +315,9 @@ def _load_rows(root: str, file: str, config: str | None) -> "datasets.Dataset | 
     builder = "csv" if any(path.rglob("*.csv*")) else ""
     folder = str(path.resolve())
     splits = datasets.get_dataset_split_names(folder)
-    split = next((name for name in _names(file) if name in splits), file)
+    split = next((name for name in _names(file) if name in splits), None)
+    if split is None:
+        raise Missing(f"{root} has no split {file!r}: there are {', '.join(splits)}")
     return datasets.load_dataset(folder, split=split, streaming=True, **_options(builder))
 
 
@@ -329,12 +331,12 @@ def _saved_to_disk(root: Path, file: str) -> Path | None:
             return root / name
     if (root / "dataset_dict.json").is_file():
         splits = json.loads((root / "dataset_dict.json").read_text())["splits"]
-        raise DuetError(f"{root} has no split {file!r}: there are {', '.join(splits)}")
+        raise Missing(f"{root} has no split {file!r}: there are {', '.join(splits)}")
     if not (root / "state.json").is_file():
         return None
     split = json.loads((root / "state.json").read_text()).get("_split") or "train"
     if split != file:
-        raise DuetError(f"{root} has no split {file!r}: there is {split}")
+        raise Missing(f"{root} has no split {file!r}: there is {split}")
     return root
 
 
@@ -363,7 +365,8 @@ def _one_line_errors(where: str) -> Iterator[None]:
         raise
     except Exception as error:  # `datasets` and what it calls raise of every kind
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DuetError(f"cannot read {where}: {reason}") from None
+        kind = Missing if isinstance(error, FileNotFoundError | ConnectionError) else DuetError
+        raise kind(f"cannot read {where}: {reason}") from None
 
 
 # The built-in corpus

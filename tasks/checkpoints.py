@@ -129,14 +129,19 @@ def _link(path: Path, new: Path) -> None:
 class EMA(EMAWeightAveraging):
     """An exponential moving average of the weights: validations, tests and checkpoints have it in their place.
 
-    decay: of the average at each optimizer step; None: there is no average but the weights themselves. Checkpoints hold the
-    weights that are trained too, so that a run can be gone on with.
+    decay: of the average at each optimizer step. Checkpoints hold the weights that are trained too, so that a run can be gone
+    on with.
     """
 
-    def __init__(self, *, decay: float | None = None):
-        if decay is not None and not 0 < decay < 1:
+    def __init__(self, *, decay: float):
+        if not 0 < decay < 1:
             raise ValueError(f"callbacks.ema.decay must be above 0 and below 1, or null, not {decay}")
-        super().__init__(decay=decay or 0.0)
+        super().__init__(decay=decay)
+
+
+def ema(*, decay: float | None = None) -> EMA | None:
+    """The callback of that decay; None: there is none, and the weights stay themselves."""
+    return None if decay is None else EMA(decay=decay)
 
 
 class StopOnSignal(Callback):

@@ -15,7 +15,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from data.batching import Batch
-from data.errors import DuetError
+from data.errors import DuetError, Missing
 from data.module import PairData
 from data.sources import Pair, TwoFiles, read_lines
 from data.tones import Tones
@@ -171,11 +171,11 @@ def couplet_figures(subject: Subject, hypotheses: Sequence[str]) -> dict:
     the references. There are no random lines where the training split is not at hand.
     """
     system = subject.config.metrics.couplet
-    tones, known = Tones(system), subject.model.score(subject.sources, subject.references, limit=subject.data.max_target)
     try:
         training = subject.data.references("train")
-    except DuetError:
+    except Missing:
         training = []
+    tones, known = Tones(system), subject.model.score(subject.sources, subject.references, limit=subject.data.max_target)
     losses = [-value for found in known for value in found.token_log_probs]
     return {
         "tones": system,

@@ -12,9 +12,6 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from PIL import Image
-from playwright.sync_api import sync_playwright
-
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = ["--disable-quic", "--disable-dev-shm-usage"]
 WRONG = ("error", "warning", "assert")  # kinds of console entries
@@ -36,6 +33,9 @@ def browser() -> str | None:
 
 def visit(path: Path, *, picture: Path | None = None, dark: bool = False, height: int | None = None) -> Visit:
     """Opens a file. picture: a PNG of the page, at most `height` pixels high (None: all of it)."""
+    from PIL import Image  # here: whoever only looks for a browser, as every test process does, needs neither
+    from playwright.sync_api import sync_playwright
+
     address, requests, complaints = path.resolve().as_uri(), [], []
     with sync_playwright() as play:
         sandbox = os.geteuid() != 0  # which root cannot have

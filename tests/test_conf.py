@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 
 from tasks import cli
 from tasks.build import TARGETS, make
+from tasks.checkpoints import EMA
 
 GIVEN = {  # parameters that are objects, given by tasks/build.py
     "model": {"src_vocabulary", "tgt_vocabulary"},
@@ -109,7 +110,14 @@ def test_models_can_be_made(name):
 def test_parts_can_be_made(group):
     for name in (name for g, name in FILES if g == group):
         for _, node in nodes(part_of(group, name)):
-            assert make(node)  # of optimizers and schedulers a factory: they need the parameters
+            off = "decay" in node and node["decay"] is None  # a moving average that is not wanted is no callback
+            assert (make(node) is None) == off  # of optimizers and schedulers a factory: they need the parameters
+
+
+def test_a_moving_average_is_a_callback_where_it_has_a_decay():
+    part = part_of("callbacks", "default")["ema"]
+    assert make(part) is None
+    assert isinstance(make(part | {"decay": 0.9}), EMA)
 
 
 def test_a_checkpoint_may_name_every_choice_of_its_parts():
@@ -160,6 +168,8 @@ RECIPES = [
     (["experiment=multi30k", "model=rnn_additive"], "multi30k_recurrent"),
     (["data=tsv", "model=rnn_none"], "recurrent"),
     (["data=tsv", "model=tagger"], "tagger"),
+    (["experiment=couplet_classical", "model=tagger"], "tagger"),
+    (["experiment=couplet_both", "model=rnn_dot"], "couplets_recurrent"),
     (["data=tsv"], {"optimizer.lr": 0.003, "model.layers": 4}),
     (["model=rnn_dot", "optimizer.lr=0.5"], {"optimizer.lr": 0.5}),
     (["data=tsv", "model=rnn_dot", "optimizer=adamw"], "recurrent"),

@@ -1,12 +1,15 @@
 """The report as text: nothing in it is fetched, nothing runs, and every text is text, whatever a corpus has in it."""
 
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 import pytest
 
 from tasks import heatmap, page, plots
 from tests import browser
+from tests.runs import ROOT
 
 EVIL = "</dd><script src=http://x.example/a.js>alert('&')</script> | `code` *star* ![i](http://x.example/i.png) \x00\ud800 好"
 NAMES = ["rnn_<b>additive</b>", "transformer|tiny", "模型"]
@@ -170,6 +173,12 @@ def test_names_hide_nothing_however_many(number):
 def test_many_names_have_many_looks():
     styles = [tuple(sorted((k, str(v)) for k, v in plots._style(place).items())) for place in range(24)]
     assert len(set(styles)) == 24
+
+
+def test_what_drives_a_browser_is_imported_where_a_page_is_opened():
+    code = "import sys; from tests import browser; browser.browser(); print(sorted({'PIL', 'playwright'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_a_browser_finds_nothing_to_complain_of(tmp_path, chromium):

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from data.errors import DuetError
+from data.errors import DuetError, Missing
 from data.sources import BuiltIn, Hub, Jsonl, Pair, PairedText, SpacedText, Tsv, TwoFiles, read_lines
 
 COLUMNS = {"source_column": "en", "target_column": "de"}
@@ -18,11 +18,15 @@ def write(path, content):
 
 def error_of(make):
     """The message of the mistake that reading shows: one line."""
-    with pytest.raises(DuetError) as raised:
-        list(make())
-    message = str(raised.value)
+    message = str(fault_of(make))
     assert "\n" not in message
     return message
+
+
+def fault_of(make):
+    with pytest.raises(DuetError) as raised:
+        list(make())
+    return raised.value
 
 
 # Lines
@@ -311,6 +315,26 @@ def test_hub_reads_a_folder_as_datasets_does(tmp_path, dataset):
     dataset.to_parquet(tmp_path / "data" / "train-00000-of-00001.parquet")
     dataset.to_parquet(tmp_path / "data" / "valid-00000-of-00001.parquet")
     assert list(hub(tmp_path)) == list(hub(tmp_path, "valid")) == list(hub(tmp_path, "validation")) == PAIRS
+
+
+def test_what_is_not_there_can_be_told_from_what_is_damaged(tmp_path, dataset, monkeypatch):
+    dataset.save_to_disk(tmp_path / "saved")
+    (tmp_path / "folder").mkdir()
+    dataset.to_parquet(tmp_path / "folder" / "train-00000-of-00001.parquet")
+    (tmp_path / "nothing").mkdir()
+    write(tmp_path / "damaged/train.parquet", "no parquet")
+    assert isinstance(fault_of(lambda: PairedText(tmp_path, "train", **COLUMNS)), Missing)
+    assert isinstance(fault_of(lambda: hub(tmp_path / "saved", "test")), Missing)
+    told = fault_of(lambda: hub(tmp_path / "folder", "test"))
+    assert isinstance(told, Missing) and str(told) == f"{tmp_path}/folder has no split 'test': there are train"
+    assert isinstance(fault_of(lambda: hub(tmp_path / "nothing")), Missing)
+    assert not isinstance(fault_of(lambda: hub(tmp_path / "damaged")), Missing)
+
+    def unreachable(name, config, *, split):
+        raise ConnectionError("Couldn't reach it")
+
+    monkeypatch.setattr("datasets.load_dataset", unreachable)
+    assert isinstance(fault_of(lambda: hub("nobody/nothing")), Missing)
 
 
 def test_hub_mistakes(tmp_path, dataset, monkeypatch):

@@ -13,8 +13,10 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+import train
 from data.batching import collate
-from tasks import load
+from tasks import cli, load
+from tasks.checkpoints import Checkpoints
 from tests.runs import ROOT, TINY, TINY_RNN, command
 
 
@@ -115,6 +117,17 @@ def test_a_moving_average_of_the_weights_is_what_is_kept(shell, corpus):
             torch.testing.assert_close(value, average[name], msg=f"{name} at {step}")
     assert [point for point in curve(plain, "val/loss")][0] == curve(kept, "val/loss")[0]
     assert curve(plain, "val/loss")[3:] != curve(kept, "val/loss")[3:]
+
+
+@pytest.mark.parametrize("words, names", [
+    ([], {"EarlyStopping", "Samples", "Progress", "Checkpoints"}),
+    (["callbacks.ema.decay=0.9", "callbacks.samples=null"], {"EarlyStopping", "Progress", "EMA", "Checkpoints"}),
+    (["callbacks.ema=null", "callbacks.early_stopping=null"], {"Samples", "Progress", "Checkpoints"}),
+])  # fmt: skip
+def test_callbacks_that_are_not_wanted_are_not_made(tmp_path, words, names):
+    config = cli.compose("train", ["data=text", *words])
+    trainer = train.make_trainer(config, tmp_path, [Checkpoints()])
+    assert {type(callback).__name__ for callback in trainer.callbacks} == names
 
 
 SCHEDULED = ["task/teacher_forcing=linear", "task.teacher_forcing.steps=30"]
@@ -421,8 +434,6 @@ def test_a_sweep_without_a_failure_ends_with_0(shell, corpus):
 
 
 def test_a_fault_of_ours_in_a_sweep_shows_its_traceback_and_the_others_are_done(shell, corpus, monkeypatch):
-    import train
-
     make_trainer = train.make_trainer
     monkeypatch.setattr(train, "make_trainer", lambda config, *rest: 1 / 0 if config.seed == 2 else make_trainer(config, *rest))
     done = shell.train("-m", "seed=1,2,3", "trainer.max_steps=2", "test=false", data=corpus)
