@@ -17,6 +17,7 @@ from hydra.errors import ConfigCompositionException, HydraException, MissingConf
 from omegaconf import DictConfig
 
 from data.errors import DuetError
+from data.files import write_text
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
 
@@ -153,13 +154,6 @@ def _quoted(word: str) -> str:
 
 def wants_help(words: Sequence[str]) -> bool:
     return bool({"-h", "--help", "--hydra-help"} & set(words))
-
-
-def write_text(path: Path, text: str) -> None:
-    """All at once: a reader never sees half a file."""
-    unfinished = path.with_name(f".{path.name}.part")
-    unfinished.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(unfinished, path)
 
 
 def write_json(path: Path, values: dict) -> None:

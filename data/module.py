@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import io
 import itertools
 import json
 import os
@@ -218,8 +219,10 @@ class PairData(lightning.LightningDataModule):
         if state is None:
             texts = (pair[side] for pair in self._read("train") for side in sides if pair[side].strip())
             state = make(texts).state()
+            content = io.BytesIO()
+            torch.save(state, content)  # it has no words of its own for a disk that is full
             with store.caching(path) as unfinished:
-                torch.save(state, unfinished)
+                unfinished.write_bytes(content.getbuffer())
         return restore(state)
 
     def _load_training(self) -> None:

@@ -1,16 +1,16 @@
 """Token ids kept in Arrow files: memory-mapped, written atomically, checked when opened."""
 
 import json
-import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from data.errors import DuetError
+from data.files import replacing
 
 Ids = Sequence[list[int]]
 
@@ -116,20 +116,8 @@ def _checksum(path: Path) -> int:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to; it takes the place of `path` at the end, all at once, or leaves nothing behind."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield unfinished
-        os.replace(unfinished, path)
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()
-
-
-@contextmanager
 def caching(path: Path) -> Iterator[Path]:
-    """The same for a file of the cache, whose folder is made. Raises DuetError where it cannot be written."""
+    """`replacing` for a file of the cache, whose folder is made. Raises DuetError where it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as unfinished:

@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from data import store
 from data.errors import DuetError
+from data.files import replacing
 from tasks import runs
 from tasks.build import read_checkpoint, revive
 
@@ -77,7 +77,7 @@ def save(content: dict, path: Path) -> None:
     bytes_ = io.BytesIO()
     torch.save(content, bytes_)
     try:
-        with store.replacing(path) as unfinished:
+        with replacing(path) as unfinished:
             unfinished.write_bytes(bytes_.getbuffer())
     except OSError as error:
         raise DuetError(f"{path} cannot be written: {error.strerror}") from None

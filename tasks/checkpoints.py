@@ -11,6 +11,7 @@ from lightning.pytorch.callbacks.weight_averaging import EMAWeightAveraging
 from lightning.pytorch.trainer.states import TrainerFn
 
 from data.errors import DuetError
+from data.files import replacing
 from tasks.build import read_checkpoint
 
 Handlers = dict[int, object]
@@ -55,7 +56,8 @@ class Checkpoints(Checkpoint):
             self.best, self.best_step, self.scores = None, 0, {}
         elif trainer.is_global_zero:
             self.folder(trainer).mkdir(parents=True, exist_ok=True)
-            _replace(self.folder(trainer) / "best.ckpt", lambda path: shutil.copyfile(before, path))
+            with replacing(self.folder(trainer) / "best.ckpt") as new:
+                shutil.copyfile(before, new)
 
     def on_train_batch_end(self, trainer: Trainer, task: LightningModule, outputs, batch, batch_index: int) -> None:
         """Lightning validates once more where it is told to stop, but not where it runs into a limit: so tell it."""
@@ -89,7 +91,8 @@ class Checkpoints(Checkpoint):
         if trainer.is_global_zero:
             os.replace(unfinished, path)
             for name in ("last.ckpt", "best.ckpt") if best else ("last.ckpt",):
-                _replace(folder / name, lambda new: _link(path, new))
+                with replacing(folder / name) as new:
+                    _link(path, new)
             for step in old:
                 (folder / f"step_{step}.ckpt").unlink(missing_ok=True)
         trainer.strategy.barrier("checkpoints")  # no device reads them before they are there
@@ -108,14 +111,6 @@ def step_of(path: Path) -> int | None:
         return read_checkpoint(path).get("global_step")
     except DuetError:
         return None
-
-
-def _replace(path: Path, write) -> None:
-    """path gets its new content all at once."""
-    unfinished = path.with_name(f".{path.name}.part")
-    unfinished.unlink(missing_ok=True)
-    write(unfinished)
-    os.replace(unfinished, path)
 
 
 def _link(path: Path, new: Path) -> None:

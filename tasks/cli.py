@@ -8,12 +8,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from data import commands
-from data.commands import CONF, compose, groups, nearest, readable, walk, wants_help, write_json, write_text
+from data.commands import CONF, compose, groups, nearest, readable, walk, wants_help, write_json
 from data.errors import DuetError
 from data.extras import extra
 from tasks.quiet import quiet
 
-__all__ = ["CONF", "compose", "extra", "readable", "walk", "wants_help", "write_json", "write_text"]
+__all__ = ["CONF", "compose", "extra", "readable", "walk", "wants_help", "write_json"]
 
 
 def run(main: Callable[[], None], config: str) -> int:

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from omegaconf import DictConfig, OmegaConf
 
 from data.errors import DuetError
+from data.files import write_text
 from tasks import alignment, heatmap, page, plots, runs, systems
 from tasks.build import count, read_checkpoint, revive
 from tasks.evaluation import (
@@ -207,8 +208,8 @@ def write(report: dict, candidates: Sequence[Candidate], out: Path) -> None:
         for example in report["examples"][: config.heatmaps]
     }
     cli.write_json(out / "compare.json", report)
-    cli.write_text(out / "compare.md", page.markdown(report, files))
-    cli.write_text(out / "compare.html", page.page(report, pictures, maps))
+    write_text(out / "compare.md", page.markdown(report, files))
+    write_text(out / "compare.html", page.page(report, pictures, maps))
 
 
 def draw(report: dict) -> dict[str, Figure]:

@@ -1,0 +1,24 @@
+"""Files that are written as a whole, or not at all."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write to; it takes the place of `path` at the end, all at once, or leaves nothing behind."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield unfinished
+        os.replace(unfinished, path)
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()
+
+
+def write_text(path: Path, text: str) -> None:
+    """A reader never sees half a file."""
+    with replacing(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
