@@ -9,6 +9,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from tasks.build import Translator
+from tasks.couplet_scores import shown
 from tasks.evaluation import Outcome, Subject, configure, decode_name, draw_heatmaps, prepare, result_name, writable
 from tasks.evaluation import evaluate as evaluate_subject
 from tasks.runs import run_of
@@ -52,12 +53,10 @@ def couplet_lines(result: dict) -> list[str]:
     """How the rules of couplets are kept, beside what that has to be read against."""
     if "couplet" not in result:
         return []
-    systems = {name: column for name, column in result["couplet"].items() if isinstance(column, dict)}
+    systems = result["couplet"]["systems"]
     lines = ["", f"{'couplets':<18}" + "".join(f"{name:>12}" for name in systems)]
     for figure in systems["answers"]:
-        cells = [column[figure] for column in systems.values()]
-        shown = ["–" if cell is None else f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells]
-        lines.append(f"{figure:<18}" + "".join(f"{cell:>12}" for cell in shown))
+        lines.append(f"{figure:<18}" + "".join(f"{shown(column[figure]):>12}" for column in systems.values()))
     given_up = ", ".join(f"{name} in {count} lines" for name, count in result["given_up"].items()) or "nothing"
     return [*lines, f"{'perplexity':<18}{result['couplet']['perplexity']:>12.2f}   of the references", f"given up: {given_up}"]
 

@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from data.sources import Tsv
 from data.tones import EVEN, SYSTEMS, Tone, Tones, is_mark
-from tasks.couplet_scores import baselines
+from tasks.couplet_scores import baselines, shown
 
 Pairs = list[tuple[str, str]]
 
@@ -73,11 +73,8 @@ def print_table(title: str, columns: dict[str, dict]) -> None:
     """Markdown: a column a system."""
     print(f"\n| {title} | {' | '.join(columns)} |\n| --- |{' ---: |' * len(columns)}")
     for row in next(iter(columns.values())):
-        print(f"| {row} | {' | '.join(_cell(column[row]) for column in columns.values())} |")
+        print(f"| {row} | {' | '.join(shown(column[row]) for column in columns.values())} |")
 
-
-def _cell(value: float | int | None) -> str:
-    return "–" if value is None else str(value) if isinstance(value, int) else f"{value:.2f}"
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from data.errors import DuetError
 from data.sources import Tsv, read_lines
+from tasks.couplet_scores import shown
 
 SETTINGS = {"examples": "30", "data": "../shared/data/couplets"}
 
@@ -21,9 +22,9 @@ def table(folders: dict[str, Path]) -> str:
     """Markdown, a row a figure."""
     results = {name: json.loads((folder / "metrics.json").read_text(encoding="utf-8")) for name, folder in folders.items()}
     first = next(iter(results.values()))["couplet"]
-    columns = {name: result["couplet"]["answers"] for name, result in results.items()}
-    columns |= {name: column for name, column in first.items() if isinstance(column, dict) and name != "answers"}
-    figures = list(first["answers"])
+    columns = {name: result["couplet"]["systems"]["answers"] for name, result in results.items()}
+    columns |= {name: column for name, column in first["systems"].items() if name != "answers"}
+    figures = list(first["systems"]["answers"])
     rows = [[figure, *(shown(columns[name][figure]) for name in columns)] for figure in figures]
     blank = [""] * (len(columns) - len(results))
     further = {
@@ -34,10 +35,6 @@ def table(folders: dict[str, Path]) -> str:
     rows += [[title, *map(cell, results.values()), *blank] for title, cell in further.items()]
     head = ["| | " + " | ".join(columns) + " |", "| --- |" + " ---: |" * len(columns)]
     return "\n".join([*head, *("| " + " | ".join(row) + " |" for row in rows)])
-
-
-def shown(value: float | int | None) -> str:
-    return "–" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def given_up(result: dict) -> str:

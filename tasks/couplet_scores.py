@@ -153,6 +153,11 @@ def couplet_scores(
     }
 
 
+def shown(value: float | int | None) -> str:
+    """A figure in a table; – where nothing was counted."""
+    return "–" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
 KEPT = {  # rules, as decode=couplet calls them -> figures, and what these are where a pair keeps it
     "length": {"length_match": 100.0},
     "punctuation": {"punctuation_match": 100.0},

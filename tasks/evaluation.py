@@ -178,12 +178,12 @@ def couplet_figures(subject: Subject, hypotheses: Sequence[str]) -> dict:
         training = []
     tones, known = Tones(system), subject.model.score(subject.sources, subject.references, limit=subject.data.max_target)
     losses = [-value for found in known for value in found.token_log_probs]
+    character_bleu = {"bleu": quick_scores(hypotheses, subject.references, tokenize="char")["bleu"]}
     return {
         "tones": system,
         "perplexity": math.exp(sum(losses) / max(1, len(losses))),
-        "answers": {"bleu": quick_scores(hypotheses, subject.references, tokenize="char")["bleu"]}
-        | couplet_scores(subject.sources, hypotheses, tones),
-        **baselines(subject.sources, subject.references, training, tones, seed=subject.config.seed),
+        "systems": {"answers": character_bleu | couplet_scores(subject.sources, hypotheses, tones)}
+        | baselines(subject.sources, subject.references, training, tones, seed=subject.config.seed),
     }
 
 

@@ -43,11 +43,11 @@ def test_how_the_rules_are_kept_is_told_beside_references_copies_and_random_line
     done = shell.evaluate("ckpt=runs/latest/checkpoints/best.ckpt", "out=out")
     assert done.code == 0, done.err
     figures = json.loads((shell.folder / "out/metrics.json").read_text())
-    found = figures["couplet"]
+    found, systems = figures["couplet"], figures["couplet"]["systems"]
     assert figures["given_up"] == {} and found["tones"] == "pingshui" and found["perplexity"] > 1
-    assert all(found["answers"][name] == 100 for name in FIGURES) and found["answers"]["copied_lines"] == 0
-    assert found["reference"]["bleu"] == pytest.approx(100) and found["copy"]["copied_lines"] == len(PAIRS)
-    assert found["random"]["length_match"] == 100
+    assert all(systems["answers"][name] == 100 for name in FIGURES) and systems["answers"]["copied_lines"] == 0
+    assert systems["reference"]["bleu"] == pytest.approx(100) and systems["copy"]["copied_lines"] == len(PAIRS)
+    assert systems["random"]["length_match"] == 100
     for title in ("answers", "reference", "copy", "random", "tone_contrast", "perplexity", "given up: nothing"):
         assert title in done.out
 
@@ -59,7 +59,7 @@ def test_couplets_of_several_clauses_and_no_test_set(shell, corpus):
     assert done.code == 0, done.err
     assert "runs/couplet_duilian/" in done.out and "test: BLEU" in done.out
     done = shell.evaluate("ckpt=runs/latest/checkpoints/best.ckpt", "split=valid", "out=out")
-    found = json.loads((shell.folder / "out/metrics.json").read_text())["couplet"]["answers"]
+    found = json.loads((shell.folder / "out/metrics.json").read_text())["couplet"]["systems"]["answers"]
     assert all(found[name] == 100 for name in FIGURES)
     answers = (shell.folder / "out/hypotheses.txt").read_text(encoding="utf-8").splitlines()
     assert answers[[upper for upper, _ in PAIRS].index("春风，秋月")][2] == "，"
@@ -75,7 +75,7 @@ def test_one_model_for_both_collections(shell, tmp_path):
         words = [f"data.root={tmp_path}/data/{folder}", f"split={split}", f"data.{split}_file={split}", f"out={folder}"]
         assert shell.evaluate("ckpt=runs/latest/checkpoints/best.ckpt", *words).code == 0
         figures = json.loads((shell.folder / folder / "metrics.json").read_text())["couplet"]
-        assert all(figures["answers"][name] == 100 for name in FIGURES)
+        assert all(figures["systems"]["answers"][name] == 100 for name in FIGURES)
 
 
 def test_what_was_given_up_is_counted(shell, corpus):
@@ -100,7 +100,7 @@ def figures_of(root, train_file):
 
 @pytest.mark.parametrize("files", ["elsewhere", ["train", "elsewhere"]])
 def test_without_the_training_split_there_are_no_random_lines(corpus, files):
-    assert "random" not in figures_of(corpus, files) and "random" in figures_of(corpus, "train")
+    assert "random" not in figures_of(corpus, files)["systems"] and "random" in figures_of(corpus, "train")["systems"]
 
 
 @pytest.mark.parametrize("content, reason", [
