@@ -45,7 +45,7 @@ def table() -> str:
 
 
 def _section(name: str, prefix: str) -> str:
-    rows = [f"| `{key}` | `{value}` | {note} |" for key, value, note in _options(cli.CONF / name, prefix)]
+    rows = [f"| `{key}` | `{value}` | {note} |" for key, value, note in options_of(cli.CONF / name, prefix)]
     return "\n".join([f"`conf/{name}`{_choices(name)}\n", "| option | default | meaning |", "| --- | --- | --- |", *rows, ""])
 
 
@@ -57,7 +57,7 @@ def _choices(name: str) -> str:
     return f" (`{group}=` " + ", ".join(f"`{path.stem}`" for path in sorted(folder.glob("*.yaml"))) + ")"
 
 
-def _options(path: Path, prefix: str):
+def options_of(path: Path, prefix: str):
     """(key with its dots, default, comment) of each option of a YAML file."""
     parents: list[tuple[int, str]] = []
     for line in path.read_text(encoding="utf-8").splitlines():
