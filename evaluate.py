@@ -12,6 +12,7 @@ from tasks.build import Translator
 from tasks.couplet_scores import shown
 from tasks.evaluation import Outcome, Subject, configure, decode_name, draw_heatmaps, prepare, result_name, writable
 from tasks.evaluation import evaluate as evaluate_subject
+from tasks.lines import piped
 from tasks.runs import run_of
 from tasks.samples import check_places
 from tasks.using import loaded
@@ -86,7 +87,8 @@ def main() -> None:
     config = configure("evaluate", words, model)
     if config.heatmaps:
         check_places(model.model, config.layers, config.heads)
-    evaluate(config, cli.values_of("ckpt", words), model)
+    with piped():
+        evaluate(config, cli.values_of("ckpt", words), model)
 
 
 if __name__ == "__main__":

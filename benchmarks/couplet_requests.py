@@ -43,7 +43,7 @@ def request(upper: str, lines: Sequence[str], draw: random.Random) -> Request:
         words = tuple(cut(draw.choice(lines), draw.randint(1, 3), draw) for _ in range(draw.randint(1, 2)))
     if "avoid" in kinds:
         avoid = "".join(draw.choice(draw.choice(lines)) for _ in range(draw.randint(1, 6)))
-    return Request(upper, fixed, words, avoid)
+    return Request(upper, fixed=fixed, words=words, avoid=avoid)
 
 
 def cut(line: str, length: int, draw: random.Random) -> str:
@@ -51,13 +51,13 @@ def cut(line: str, length: int, draw: random.Random) -> str:
     return line[begin : begin + length]
 
 
-def broken(asked: Request, text: str, remarks: Sequence[str]) -> list[str]:
+def broken(asked: Request, text: str, given_up: Sequence[str]) -> list[str]:
     """The wishes that an answer does not fulfil, and does not say so."""
     found = [] if len(text) == len(asked.text) else ["length"]
     found += ["fixed"] if any(own not in (FREE, got) for own, got in zip(asked.fixed, text)) else []
-    found += [f"word {word}" for word in asked.words if word not in text and f"word {word}" not in remarks]
-    found += [f"avoid {c}" for c in asked.avoid if c in text and f"avoid {c}" not in remarks]
-    if "punctuation" not in remarks:
+    found += [f"word {word}" for word in asked.words if word not in text and f"word {word}" not in given_up]
+    found += [f"avoid {c}" for c in asked.avoid if c in text and f"avoid {c}" not in given_up]
+    if "punctuation" not in given_up:
         found += ["punctuation"] if any((is_mark(a) or is_mark(b)) and a != b for a, b in zip(asked.text, text)) else []
     return found
 
@@ -68,7 +68,8 @@ def impossible(asked: Request, remark: str) -> bool:
     if kind == "avoid":
         return what in asked.fixed or any(what in word for word in asked.words)
     if kind == "punctuation":
-        return any(own != FREE and is_mark(own) != is_mark(upper) for own, upper in zip(asked.fixed, asked.text))
+        pairs = [(own, upper) for own, upper in zip(asked.fixed, asked.text) if own != FREE]
+        return any((is_mark(own) or is_mark(upper)) and own != upper for own, upper in pairs)
     if kind != "word":
         return True  # a rule that was given up: not a wish
     lines = [asked.fixed or FREE * len(asked.text)]
@@ -120,9 +121,9 @@ def main() -> int:
     faults, told, wrong = Counter(), Counter(), 0
     for one, answers in zip(asked, found):
         for answer in answers:
-            faults.update(broken(one, answer.text, answer.remarks))
-        told.update(remark.partition(" ")[0] for remark in answers[0].remarks)
-        wrong += sum(not impossible(one, remark) for remark in answers[0].remarks)
+            faults.update(broken(one, answer.text, answer.given_up))
+        told.update(remark.partition(" ")[0] for remark in answers[0].given_up)
+        wrong += sum(not impossible(one, remark) for remark in answers[0].given_up)
     answered = sum(bool(answers[0].text) for answers in found)
     print(f"{len(asked)} requests, {answered} answered, {sum(faults.values())} answers that break a wish {dict(faults)}")
     print(f"given up, in so many requests: {dict(told)}; {wrong} of these could have been met")

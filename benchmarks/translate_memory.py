@@ -20,7 +20,7 @@ LIMIT, SECONDS = 50, 5.0
 
 
 def write(path: Path, count: int, words: list[str]) -> None:
-    """Different lines of a number and two or three words."""
+    """Different lines of a number and one or two words."""
     draw = random.Random(1)
     with open(path, "w", encoding="utf-8") as file:
         for number in range(count):

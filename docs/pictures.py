@@ -34,7 +34,7 @@ def main() -> None:
     if not text.strip():
         raise DuetError("text is blank: give a sentence to translate")
     model = load(ckpt)
-    look = Look(model.model, text, model.src_tokenizer, model.tgt_tokenizer, make(model.config["decode"]), model.max_source)
+    look = Look(model, text, make(model.config["decode"]), model.max_source)
     if "cross" not in look.attention:
         raise DuetError(f"{ckpt} has no attention to draw")
     heatmap.save(heatmap.draw(look.attention["cross"], *look.labels["cross"], title=look.text), Path(out))

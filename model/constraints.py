@@ -146,19 +146,18 @@ def repetition(marks: Tensor, *, pad: int, unk: int, fixed: Tensor | None = None
             return scores
         upper = source[:, place].unsqueeze(1)  # (N, 1)
         counts = (upper != pad) & ~is_in(marks, upper)  # rows that the rule speaks about
-        same = source[:, :place] == upper  # (N, t)
-        spent = prefix.masked_fill(same | is_in(marks, source[:, :place]) | (prefix == unk), pad)  # nor may these come again
-        wanted = _first(prefix, same, pad)
+        known = torch.full_like(source, pad)  # what stands at the other places
+        known[:, :place] = prefix
         if fixed is not None:
-            later, theirs = fixed[sentence][:, place + 1 :], source[:, place + 1 : fixed.size(1)]
-            later, theirs = later[:, : theirs.size(1)], theirs[:, : later.size(1)]
-            later = later.masked_fill(is_in(marks, theirs) | (later == unk), pad)
-            spent = torch.cat([spent, later.masked_fill(theirs == upper, pad)], dim=1)
-            wanted = torch.where(wanted == pad, _first(later, theirs == upper, pad), wanted)
-            spent = torch.cat([spent, later.masked_fill((theirs != upper) | (later == wanted), pad)], dim=1)
+            later = fixed[sentence, place + 1 : source.size(1)]
+            known[:, place + 1 : place + 1 + later.size(1)] = later
+        known = known.masked_fill(is_in(marks, source) | (known == unk), pad)
+        same = source == upper
+        wanted = _first(known, same, pad)  # (N, 1)
+        spent = known.masked_fill(same & (known == wanted), pad)
         ruled = scores.scatter(1, spent, -math.inf)
         wanted = wanted.squeeze(1)
-        rows = ((wanted != pad) & (wanted != unk)).nonzero().squeeze(1)
+        rows = (wanted != pad).nonzero().squeeze(1)
         only(ruled, rows, wanted[rows])
         rows = (~counts.squeeze(1)).nonzero().squeeze(1)
         ruled[rows] = scores[rows]
@@ -168,12 +167,9 @@ def repetition(marks: Tensor, *, pad: int, unk: int, fixed: Tensor | None = None
 
 
 def _first(tokens: Tensor, where: Tensor, pad: int) -> Tensor:
-    """(N, t) -> (N, 1): the first token that is not PAD at those places; PAD if there is none."""
-    found = where & (tokens != pad)
-    if not tokens.size(1):
-        return tokens.new_full((tokens.size(0), 1), pad)
-    place = found.to(torch.uint8).argmax(dim=1, keepdim=True)
-    return torch.where(found.gather(1, place), tokens.gather(1, place), pad)
+    """(N, S) -> (N, 1): the first token that is not PAD at those places; PAD if there is none."""
+    place = (where & (tokens != pad)).to(torch.uint8).argmax(dim=1, keepdim=True)
+    return torch.where(where.gather(1, place), tokens.gather(1, place), pad)
 
 
 def copies(marks: Tensor, particles: Tensor, *, pad: int) -> Constraint:

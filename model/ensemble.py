@@ -35,6 +35,8 @@ class Ensemble(Seq2Seq):
     def forward(
         self, src: Tensor, src_mask: Tensor, tgt: Tensor, *, need_weights: bool = False, teacher_forcing: float = 1.0
     ) -> Output:
+        if teacher_forcing < 1.0:
+            raise ValueError(f"an ensemble is not trained, so teacher_forcing must be 1 here, not {teacher_forcing}")
         outputs = [member(src, src_mask, tgt, need_weights=need_weights) for member in self.members]
         return Output(torch.cat([output.hidden for output in outputs], dim=-1), together([o.attention for o in outputs]))
 

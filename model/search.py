@@ -68,7 +68,7 @@ def sample(
         dead, done = rows.total.isneginf(), tokens == eos
         found.add(rows, rows.total, done & ~dead)
         rows = rows.keep(~done & ~dead)
-    return found.ranked()
+    return ranked(*found.parts())
 
 
 @torch.inference_mode()
@@ -121,14 +121,15 @@ def beam(
         _Beam(begin, _Found(src.size(0), size // groups, length, pad, src.device), count if groups == 1 else None)
         for _ in range(groups)
     ]
-    while any(beam.rows.sentence.numel() for beam in beams):
+    while any(group.rows.sentence.numel() for group in beams):
         taken = None
-        for beam in (beam for beam in beams if beam.rows.sentence.numel()):
-            sentence, tokens, entries = beam.advance(model, rules, ranking, eos, taken)
+        for group in (group for group in beams if group.rows.sentence.numel()):
+            sentence, tokens, entries = group.advance(model, rules, ranking, eos, taken)
             if groups > 1:
                 taken = torch.zeros(src.size(0), entries, device=src.device) if taken is None else taken
                 taken.index_put_((sentence, tokens), taken.new_full((), -diversity), accumulate=True)
-    return _Found.joined([beam.found for beam in beams]).ranked(count)
+    parts = [torch.cat(part, dim=1) for part in zip(*(group.found.parts() for group in beams))]
+    return ranked(*(parts if groups == 1 else once(*parts, pad)), count)
 
 
 def penalty(length: int | Tensor, alpha: float | str) -> float | Tensor:
@@ -149,8 +150,8 @@ class _Rows(NamedTuple):
 
     sentence (N,): which one each belongs to, ascending. tokens (N,): the newest. prefix, log_probs (N, t): all, and what the
     model gave each. total (N,): their sum, less what rules took off. covered (N, S): attention so far, or None. origin (N,):
-    each one's row of the state, where that has not been brought into their order yet (None: it has), and before, the sentences
-    of the state's rows until then. constant: the entries of the state that no step has changed.
+    each one's row of the state, where that has not been brought into their order yet (None: it has), and before (M,), the
+    sentences of the state's rows until then. constant: the entries of the state that no step has changed.
     """
 
     sentence: Tensor
@@ -192,7 +193,8 @@ class _Rows(NamedTuple):
 
     def keep(self, alive: Tensor) -> "_Rows":
         """After `grow`: the rows for which alive (N,) is true, and their state; the ended need none."""
-        own = [None if part is None else part[alive] for part in (*self[:5], self.covered)]
+        parts = (self.sentence, self.tokens, self.prefix, self.log_probs, self.total, self.covered)
+        own = [None if part is None else part[alive] for part in parts]
         origin, size = self.origin[alive], self.before.size(0)
         same = origin.numel() == size and torch.equal(origin, torch.arange(size, device=origin.device))
         return _Rows(*own, self.state if same else self._selected(origin, own[0]), self.constant)
@@ -315,7 +317,10 @@ class Rules:
     All but the last are written into the scores that it is given: what they rule out, nobody asks for again.
     """
 
-    def __init__(self, src, src_mask, max_len, bos, eos, pad, constraints: Sequence[Constraint], source, never: Sequence[int]):
+    def __init__(
+        self, src: Tensor, src_mask: Tensor, max_len: Tensor, bos: int, eos: int, pad: int,
+        constraints: Sequence[Constraint], source: Tensor | None, never: Sequence[int],
+    ):  # fmt: skip
         self.source = src.masked_fill(~src_mask | (src == eos), pad) if source is None else source
         self.max_len, self.eos, self.constraints, self.never = max_len, eos, constraints, (bos, pad, *never)
 
@@ -333,7 +338,7 @@ class _Found:
     """The hypotheses that have ended: K places for each of B sentences."""
 
     def __init__(self, sentences: int, places: int, length: int, pad: int, device: torch.device):
-        self.places, self.pad = places, pad
+        self.places = places
         self.tokens = torch.full((sentences, places, length), pad, dtype=torch.long, device=device)
         self.token_log_probs = torch.zeros(sentences, places, length, device=device)
         self.scores = torch.full((sentences, places), -math.inf, device=device)
@@ -353,28 +358,27 @@ class _Found:
         self.scores[sentence, place] = scores[ended]
         self.count = self.count + torch.bincount(sentence, minlength=self.count.numel())
 
-    @classmethod
-    def joined(cls, parts: "Sequence[_Found]") -> "_Found":
-        """All places of several; what more than one of them has found counts once."""
-        if len(parts) == 1:
-            return parts[0]
-        whole = cls.__new__(cls)
-        for name in ("tokens", "token_log_probs", "scores"):
-            setattr(whole, name, torch.cat([getattr(part, name) for part in parts], dim=1))
-        same = (whole.tokens.unsqueeze(1) == whole.tokens.unsqueeze(2)).all(dim=3)  # (B, K, K)
-        again = same.tril(diagonal=-1).any(dim=2)
-        whole.scores = whole.scores.masked_fill(again, -math.inf)
-        whole.tokens = whole.tokens.masked_fill(again.unsqueeze(2), parts[0].pad)
-        whole.token_log_probs = whole.token_log_probs.masked_fill(again.unsqueeze(2), 0.0)
-        return whole
+    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        """tokens and token_log_probs (B, K, T), scores (B, K)."""
+        return self.tokens, self.token_log_probs, self.scores
 
-    def ranked(self, count: int | None = None) -> Hypotheses:
-        """The first `count` of each sentence (None: all)."""
-        scores, order = self.scores.sort(dim=1, descending=True, stable=True)
-        scores, order = scores[:, :count], order[:, :count].unsqueeze(2).expand(-1, -1, self.tokens.size(2))
-        each = self.token_log_probs.gather(1, order)
-        log_probs = each.sum(dim=2).masked_fill(scores.isneginf(), -math.inf)
-        return Hypotheses(self.tokens.gather(1, order), scores, log_probs, each)
+
+def once(tokens: Tensor, token_log_probs: Tensor, scores: Tensor, pad: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Hypotheses (B, K, T) and their scores (B, K), with empty places instead of those that have been there before."""
+    same = (tokens.unsqueeze(1) == tokens.unsqueeze(2)).all(dim=3)  # (B, K, K)
+    again = same.tril(diagonal=-1).any(dim=2)
+    tokens, token_log_probs = (
+        part.masked_fill(again.unsqueeze(2), nothing) for part, nothing in ((tokens, pad), (token_log_probs, 0.0))
+    )
+    return tokens, token_log_probs, scores.masked_fill(again, -math.inf)
+
+
+def ranked(tokens: Tensor, token_log_probs: Tensor, scores: Tensor, count: int | None = None) -> Hypotheses:
+    """The best `count` (None: all) of hypotheses (B, K, T), by their scores (B, K)."""
+    scores, order = scores.sort(dim=1, descending=True, stable=True)
+    scores, order = scores[:, :count], order[:, :count].unsqueeze(2).expand(-1, -1, tokens.size(2))
+    each = token_log_probs.gather(1, order)
+    return Hypotheses(tokens.gather(1, order), scores, each.sum(dim=2).masked_fill(scores.isneginf(), -math.inf), each)
 
 
 class _Draw:

@@ -308,7 +308,7 @@ def of_output(model: "Translator", source: str, ids: list[int], limit: int | Non
     tokens = model.src_tokenizer.encode(source)[:limit]
     if not tokens or len(ids) < 2:
         return []
-    weights = model.attention(tokens, ids)
+    weights = model.attention(tokens, ids).get("cross")
     if weights is None:
         raise DuetError(NO_ATTENTION)
     text = model.tgt_tokenizer.decode(ids)

@@ -151,7 +151,7 @@ def respect_limits(data: PairData, model: Seq2Seq) -> None:
 class Translation(NamedTuple):
     """A hypothesis. score: what it is ranked by; log_prob: of the model, in all and a token. ids and pieces end with EOS.
 
-    remarks: what the search gave up for its sentence.
+    given_up: what the search gave up for its sentence.
     """
 
     text: str
@@ -160,7 +160,7 @@ class Translation(NamedTuple):
     ids: list[int]
     pieces: list[str]
     token_log_probs: list[float]
-    remarks: tuple[str, ...] = ()
+    given_up: tuple[str, ...] = ()
 
 
 BLANK = Translation("", 0.0, 0.0, [], [], [])
@@ -206,7 +206,8 @@ class Translator:
         decode, found = decode or Greedy(), [[BLANK] for _ in lines]
         asked = [Request(line) if isinstance(line, str) else line for line in lines]
         longest, numbers = least([limit, self.max_source]), range(len(asked)) if places is None else places
-        rows = [self.src_tokenizer.encode(text)[:longest] if text.strip() else [] for text, *_ in asked]
+        texts = [request.text for request in asked]
+        rows = [self.src_tokenizer.encode(text)[:longest] if text.strip() else [] for text in texts]
         order = sorted((i for i, row in enumerate(rows) if row), key=lambda i: -len(rows[i]))
 
         def work(some: list[int]) -> list[list[Translation]]:
@@ -253,11 +254,13 @@ class Translator:
         return list(zip(self.tgt_tokenizer.pieces(ids.tolist()), values.tolist()))
 
     @torch.no_grad()
-    def attention(self, source: Sequence[int], ids: Sequence[int]) -> Tensor | None:
-        """Cross-attention (L, H, T, S) of a source (S - 1 ids, no EOS) and a hypothesis (T ids with EOS). None: no such."""
+    def attention(self, source: Sequence[int], ids: Sequence[int]) -> dict[str, Tensor]:
+        """encoder, decoder, cross -> the attention (L, H, T, S) of that kind, on the CPU, while a source (ids without EOS) is
+        read and a hypothesis (ids with EOS) written.
+        """
         batch = self.batch([(list(source), list(ids[:-1]))], [0])
-        found = self.model(batch.src, batch.src_mask, batch.tgt, need_weights=True).attention.get("cross")
-        return None if found is None else found[0].float().cpu()
+        found = self.model(batch.src, batch.src_mask, batch.tgt, need_weights=True).attention
+        return {kind: weights[0].float().cpu() for kind, weights in found.items()}
 
     def batch(self, rows: list[tuple[list[int], list[int]]], places: Sequence[int]) -> Batch:
         """Of (source ids, target ids), both without EOS, on the model's device."""
@@ -265,14 +268,14 @@ class Translator:
 
     def _hypotheses(self, decoded: Decoded, row: int) -> list[Translation]:
         """Those of one sentence of a batch; the blank one where there is none."""
-        result, (found, texts, remarks) = [], decoded
+        result, (found, texts, given_up) = [], decoded
         for place, worth in enumerate(found.scores[row].tolist()):
             if worth > -math.inf:
                 tokens = found.tokens[row, place]
                 ids, log_prob = tokens[tokens != PAD].tolist(), float(found.log_probs[row, place])
                 pieces, values = self.tgt_tokenizer.pieces(ids), found.token_log_probs[row, place, : len(ids)].tolist()
-                result.append(Translation(texts[row][place], worth, log_prob, ids, pieces, values, remarks[row]))
-        return result or [BLANK._replace(remarks=remarks[row])]
+                result.append(Translation(texts[row][place], worth, log_prob, ids, pieces, values, given_up[row]))
+        return result or [BLANK._replace(given_up=given_up[row])]
 
 
 def load(*paths: str | Path, way: str = "linear") -> Translator:
@@ -319,13 +322,16 @@ def tokenizers_of(checkpoint: dict, path: str | Path) -> tuple[Tokenizer, Tokeni
         raise DuetError(f"{path} is damaged: its tokenizers cannot be read") from None
 
 
-def read_checkpoint(path: str | Path) -> dict:
-    """The checked content of a checkpoint file; nothing in it has been run or built."""
+def read_checkpoint(path: str | Path, *, mapped: bool = False) -> dict:
+    """The checked content of a checkpoint file; nothing in it has been run or built.
+
+    mapped: tensors are read from the file when somebody looks at them.
+    """
     path = Path(path)
     if not path.is_file():
         raise DuetError(f"checkpoint missing: {path} is not a file")
     try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError:
         raise DuetError(f"{path} is not a checkpoint of Duet: it holds more than plain values, so it was not read") from None
     except (RuntimeError, EOFError, OSError, zipfile.BadZipFile, KeyError, ValueError) as error:

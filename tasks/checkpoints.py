@@ -108,7 +108,7 @@ class Checkpoints(Checkpoint):
 def step_of(path: Path) -> int | None:
     """The optimizer step that a checkpoint was written at; None where there is none, or a damaged one."""
     try:
-        return read_checkpoint(path).get("global_step")
+        return read_checkpoint(path, mapped=True).get("global_step")
     except DuetError:
         return None
 

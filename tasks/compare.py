@@ -33,6 +33,7 @@ from tasks.evaluation import (
     writable,
 )
 from tasks.hparams import leaves, settings
+from tasks.lines import piped
 from tasks.metrics import tokenizer_for
 from tasks.samples import check_places
 
@@ -250,7 +251,8 @@ def main() -> None:
     report = compare(candidates, out)
     ranks = {model["name"]: rank for rank, model in enumerate(report["models"])}
     write(report, sorted(candidates, key=lambda candidate: ranks[candidate.name]), out)
-    print(f"\n{page.terminal(report)}\n\nwritten to {out}: compare.html, compare.md, compare.json")
+    with piped():
+        print(f"\n{page.terminal(report)}\n\nwritten to {out}: compare.html, compare.md, compare.json")
 
 
 def separate(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -60,7 +60,7 @@ class Script:
         opencc = cli.extra("opencc", "couplets")
         self.simplify, self.complicate = opencc.OpenCC("t2s").convert, opencc.OpenCC("s2t").convert
         self.known = lambda character: tokenizer.encode(character)[0] != UNK
-        self.write = SCRIPTS[wanted]
+        self.wanted = wanted
 
     def into(self, text: str) -> str:
         return "".join(self._known_way(character) for character in text)
@@ -73,7 +73,7 @@ class Script:
         """An answer in the script that is wanted: that of the line, with auto. One character is always written in one way, so
         that repetitions stay; those that were given with the request as they were given there.
         """
-        other = self.write(self, text, line)
+        other = SCRIPTS[self.wanted](self, text, line)
         ways = dict(zip(reversed(text), reversed(other))) if len(other) == len(text) else {}
         ways |= {self._known_way(character): character for character in given}
         return "".join(ways.get(character, character) for character in text)
@@ -134,7 +134,7 @@ class Poet(NamedTuple):
         words, avoid, most = (*own.words, *config.words), own.avoid + config.avoid, self.model.max_source
         if most is not None and len(own.text) > most:
             raise DuetError(f"line {number} has {len(own.text)} characters, this model takes {most}")
-        shown = own._replace(words=words, avoid=avoid)
+        shown = dataclasses.replace(own, words=words, avoid=avoid)
         known = Request(into(own.text), fixed=into(own.fixed), words=tuple(map(into, words)), avoid=into(avoid))
         return Question(number, shown, known)
 
@@ -164,7 +164,7 @@ class Poet(NamedTuple):
         shown = self.script.back(plain, written.text, written.fixed.replace(FREE, "") + "".join(written.words))
         broken = broken_rules(question.known.text, plain, self.tones, self.decode.particles) if plain else []
         numbers = (hypothesis.score, hypothesis.log_prob)
-        return Answer(shown, plain, tones_of(plain, self.tones), *numbers, broken, list(hypothesis.remarks))
+        return Answer(shown, plain, tones_of(plain, self.tones), *numbers, broken, list(hypothesis.given_up))
 
     def alternatives(self, question: Question, answer: Answer, place: int, count: int) -> list[Answer]:
         """The best answers that differ from this one at one place (from 1) only."""
@@ -225,7 +225,7 @@ def as_json(poet: Poet, question: Question, answers: Sequence[Answer]) -> str:
         "line": question.number,
         "upper": question.written.text,
         "tones": tones_of(question.known.text, poet.tones),
-        "asked": {name: value for name, value in question.written._asdict().items() if name != "prefix"},
+        "asked": {name: value for name, value in dataclasses.asdict(question.written).items() if name != "prefix"},
         "answers": told,
         "cannot": answers[0].given_up if answers and not told else [],
     }

@@ -187,11 +187,6 @@ def _share(held: Iterable) -> float | None:
 # What figures have to be read against
 
 
-def copy_baseline(uppers: Lines) -> list[str]:
-    """Each upper line as its own answer: form is perfect, and every rule of words and tones is broken."""
-    return list(uppers)
-
-
 def random_baseline(uppers: Lines, training: Lines, *, seed: int = 1) -> list[str]:
     """For each upper line a lower line of the training split, drawn from those of its length, else from the nearest length.
 
@@ -206,17 +201,20 @@ def random_baseline(uppers: Lines, training: Lines, *, seed: int = 1) -> list[st
     return [draw.choice(by_length[nearest[len(upper)]]) for upper in uppers]
 
 
+def with_bleu(uppers: Lines, lowers: Lines, references: Lines, tones: Tones) -> dict[str, float | int | None]:
+    """Character BLEU and `couplet_scores`."""
+    return {"bleu": quick_scores(lowers, references, tokenize="char")["bleu"]} | couplet_scores(uppers, lowers, tones)
+
+
 def baselines(
     uppers: Lines, references: Lines, training: Lines, tones: Tones, *, seed: int = 1
 ) -> dict[str, dict[str, float | int | None]]:
-    """What the references themselves, copies and random lines get: name -> character BLEU and `couplet_scores`.
+    """What the references themselves, copies of the upper lines and random lines get: name -> `with_bleu`. A copy's form is
+    perfect, and it breaks every rule of words and tones.
 
     Without training lines there are no random ones.
     """
-    systems = {"reference": list(references), "copy": copy_baseline(uppers)}
+    systems = {"reference": list(references), "copy": list(uppers)}
     if training:
         systems["random"] = random_baseline(uppers, training, seed=seed)
-    return {
-        name: {"bleu": quick_scores(lines, references, tokenize="char")["bleu"]} | couplet_scores(uppers, lines, tones)
-        for name, lines in systems.items()
-    }
+    return {name: with_bleu(uppers, lines, references, tones) for name, lines in systems.items()}

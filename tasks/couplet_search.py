@@ -20,7 +20,7 @@ from data.tokenizer import EOS, PAD, SPECIALS, UNK, UNKNOWN, Characters, Tokeniz
 from data.tones import EVEN, PARTICLES, SYSTEMS, Tone, Tones, clauses, is_mark
 from model import constraints
 from model.base import Seq2Seq
-from model.search import Constraint, Hypotheses
+from model.search import Constraint, Hypotheses, ranked
 from tasks.decoding import IDS, About, Beam, Decoded, Request
 
 FREE = "-"  # in a template: any character
@@ -72,7 +72,7 @@ class Couplet(Beam):
         sizes = [int(size) - 1 for size in batch.src_mask.sum(dim=1)]
         if model.max_target is not None and max(sizes) >= model.max_target:
             raise DuetError(f"an upper line has {max(sizes)} characters, and the model answers {model.max_target - 1} at most")
-        jobs = [Job(tables, request, size) for request, size in zip(about.requests, sizes)]
+        jobs = [Job(tables, request, size, self.punctuation) for request, size in zip(about.requests, sizes)]
         return Session(self, tables, jobs, model, batch).run()
 
     def check(self, model: Seq2Seq, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:
@@ -97,9 +97,10 @@ class Tables:
     def __init__(self, tokenizer: Characters, system: str, particles: str, toned: bool):
         self.tokenizer, self.size = tokenizer, len(tokenizer)
         self.tones_of = Tones(system) if toned else lambda character: Tone.UNKNOWN
+        self.is_particle = frozenset(particles).__contains__
         characters = tokenizer.pieces(range(len(SPECIALS), self.size))
         self.marks = torch.tensor([False] * len(SPECIALS) + [is_mark(character) for character in characters])
-        self.particles = torch.tensor([False] * len(SPECIALS) + [character in particles for character in characters])
+        self.particles = torch.tensor([False] * len(SPECIALS) + [*map(self.is_particle, characters)])
         self.tones = torch.tensor([Tone.BOTH.value] * len(SPECIALS) + [self.bits(character) for character in characters])
 
     def bits(self, character: str) -> int:
@@ -130,21 +131,21 @@ def tables_of(tokenizer: Characters, system: str, particles: str, toned: bool) -
 
 
 class Job:
-    """One upper line and what is asked of its answer.
+    """One upper line and what is asked of its answer. punctuation: whether the answer is to have the line's marks.
 
     template: FREE or the fixed character of each place. unmet: the parts of the request that no line of this length meets.
     possible: whether there can be an answer at all, since fixed characters and length are never given up.
     """
 
-    def __init__(self, tables: Tables, request: Request, size: int):
-        self.tables, self.size, self.upper = tables, size, request.text[:size]
+    def __init__(self, tables: Tables, request: Request, size: int, punctuation: bool = True):
+        self.tables, self.size, self.upper, self.punctuation = tables, size, request.text[:size], punctuation
         self.unmet: list[str] = []
         self.template = request.fixed or FREE * size
         self.possible = len(self.template) == size
         if not self.possible:
             self.unmet.append(f"fixed characters ({len(self.template)} places for a line of {size})")
             self.template = FREE * size
-        if any(is_mark(own) != is_mark(other) or (is_mark(own) and own != other) for own, other in self._fixed(self.template)):
+        if not all(self._suits(own, other) for own, other in self._fixed(self.template)):
             self.unmet.append("punctuation")
         self.words = self._words(request.words)
         asked = {*self.template.replace(FREE, ""), *"".join(self.words)}
@@ -188,12 +189,13 @@ class Job:
         word, *others = words
         for start in range(self.size - len(word) + 1):
             end = start + len(word)
-            if all(map(self._may_stand, word, template[start:end], self.upper[start:end])):
+            places = zip(word, template[start:end], self.upper[start:end])
+            if all(own == fixed if fixed != FREE else self._suits(own, upper) for own, fixed, upper in places):
                 yield from self.placed(others, template[:start] + word + template[end:], steps)
 
-    @staticmethod
-    def _may_stand(own: str, fixed: str, upper: str) -> bool:
-        return own == fixed if fixed != FREE else own == upper or not (is_mark(own) or is_mark(upper))
+    def _suits(self, own: str, upper: str) -> bool:
+        """Whether a character and the one above it go together as punctuation does."""
+        return own == upper or not self.punctuation or not (is_mark(own) or is_mark(upper))
 
     def templates(self, rules: frozenset[str], count: int) -> list[str]:
         """Templates that keep these rules as far as they are filled; of more than `count`, so many from first to last."""
@@ -203,16 +205,14 @@ class Job:
 
     def _keeps(self, template: str, rules: frozenset[str]) -> bool:
         pairs = [(own, upper) for own, upper in self._fixed(template) if not (is_mark(own) or is_mark(upper))]
-        if "copy" in rules and any(own in self.upper and (own != upper or not self._particle(own)) for own, upper in pairs):
+        copies = (own in self.upper and (own != upper or not self.tables.is_particle(own)) for own, upper in pairs)
+        if "copy" in rules and any(copies):
             return False
         mirrored = len({*pairs}) == len({own for own, _ in pairs}) == len({upper for _, upper in pairs})
         if "repetition" in rules and not mirrored:
             return False
         fixed = [(own, need) for own, need in zip(template, self.needs) if own != FREE]
         return "tones" not in rules or all(self.tables.bits(own) & need == need for own, need in fixed)
-
-    def _particle(self, character: str) -> bool:
-        return bool(self.tables.particles[self.tables.id(character)])
 
     def shared_needs(self) -> list[int]:
         """`needs`, each with those of the later places that will have the same character, since the upper line does."""
@@ -252,18 +252,18 @@ class Session:
 
     def run(self) -> Decoded:
         found: dict[int, list[Found]] = {}
-        remarks = [tuple(job.unmet) for job in self.jobs]
+        given_up = [tuple(job.unmet) for job in self.jobs]
         for asked, rules, wishes in self.attempts():
             left = [place for place, job in enumerate(self.jobs) if place not in found and job.can_drop(wishes)]
             found |= (now := self.attempt(left, asked) if left else {})
             for place in now:
-                remarks[place] += (*rules, *wishes)
+                given_up[place] = tuple(dict.fromkeys((*given_up[place], *rules, *wishes)))
             if len(found) == len(self.jobs):
                 break
         for place, job in enumerate(self.jobs):
             if job.possible and place not in found:
-                remarks[place] += ("no line keeps all that is asked",)
-        return self.joined([found.get(place, []) for place in range(len(self.jobs))], remarks)
+                given_up[place] += ("no line keeps all that is asked",)
+        return self.joined([found.get(place, []) for place in range(len(self.jobs))], given_up)
 
     def attempts(self) -> Iterator[tuple[Asked, tuple[str, ...], tuple[str, ...]]]:
         """What is asked, and the rules and the wishes that are not: few wishes before many, then few rules, each in order."""
@@ -365,7 +365,7 @@ class Session:
             shown.append(known if id == UNK else self.tables.tokenizer.decode([id]))
         return "".join(shown)
 
-    def joined(self, found: Sequence[Sequence[Found]], remarks: list[tuple[str, ...]]) -> Decoded:
+    def joined(self, found: Sequence[Sequence[Found]], given_up: list[tuple[str, ...]]) -> Decoded:
         """The lines of each sentence as one batch of hypotheses."""
         count = self.decode.n_best
         length = max((len(line.tokens) for lines in found for line in lines), default=1)
@@ -376,9 +376,8 @@ class Session:
                 tokens[row, place, : len(line.tokens)] = torch.tensor(line.tokens)
                 each[row, place, : len(line.tokens)] = torch.tensor(line.log_probs)
                 scores[row, place] = line.score
-        total = each.sum(dim=2).masked_fill(scores.isneginf(), -math.inf)
         texts = [[*(line.text for line in lines), *[""] * (count - len(lines))] for lines in found]
-        return Decoded(Hypotheses(*(part.to(self.batch.src.device) for part in (tokens, scores, total, each))), texts, remarks)
+        return Decoded(ranked(*(part.to(self.batch.src.device) for part in (tokens, each, scores))), texts, given_up)
 
 
 def subsets(names: Sequence[str]) -> Iterator[tuple[str, ...]]:

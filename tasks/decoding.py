@@ -1,7 +1,7 @@
 """What `decode=…` chooses: a search with its options, from a batch of sources to hypotheses."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 import torch
@@ -15,14 +15,16 @@ from model.base import Seq2Seq, attention_shapes
 from model.search import Constraint, Hypotheses, beam, sample
 
 
-class Request(NamedTuple):
+@dataclass(frozen=True)
+class Request:
     """A text to translate, and what a person asks of the answer.
 
-    prefix: what it begins with. The others are for decode=couplet, which alone heeds them, and takes no prefix. fixed: as many
-    characters as the text has, `-` where any may come. words: what must occur. avoid: characters that must not.
+    prefix: what it begins with. The others are for decode=couplet alone, which takes no prefix. fixed: as many characters as
+    the text has, `-` where any may come. words: what must occur. avoid: characters that must not.
     """
 
     text: str
+    _: KW_ONLY
     prefix: str = ""
     fixed: str = ""
     words: tuple[str, ...] = ()
@@ -42,13 +44,13 @@ class About(NamedTuple):
 class Decoded(NamedTuple):
     """What a search found for a batch.
 
-    hypotheses: their ids and scores. texts (B, K): the same in words, one line each, "" where nothing was found. remarks (B):
+    hypotheses: their ids and scores. texts (B, K): the same in words, one line each, "" where nothing was found. given_up (B):
     what was given up to find them.
     """
 
     hypotheses: Hypotheses
     texts: list[list[str]]
-    remarks: list[tuple[str, ...]]
+    given_up: list[tuple[str, ...]]
 
 
 IDS = {"bos": BOS, "eos": EOS, "pad": PAD}
@@ -121,7 +123,9 @@ class Decode:
         return limits if model.max_target is None else limits.clamp(max=model.max_target - 1)
 
     def __call__(self, model: Seq2Seq, batch: Batch, about: About) -> Decoded:
-        """DuetError for a prefix that the model has no positions for."""
+        """DuetError for a prefix that the model has no positions for, and for what only decode=couplet can heed."""
+        if any(request.fixed or request.words or request.avoid for request in about.requests):
+            raise DuetError("fixed characters, words and characters to avoid need decode=couplet")
         limits, rules, never = self.limits(model, batch.src_mask), self.rules(), [] if self.unk else [UNK]
         if any(request.prefix for request in about.requests):
             begin = prefixes(model, about).to(batch.src.device)

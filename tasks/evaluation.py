@@ -24,9 +24,9 @@ from model.base import attention_shapes
 from tasks import alignment, heatmap, using
 from tasks.build import Translator, build_data, respect_limits
 from tasks.cli import CONF, write_json
-from tasks.couplet_scores import baselines, couplet_scores
+from tasks.couplet_scores import baselines, with_bleu
 from tasks.decoding import Decode
-from tasks.metrics import quick_scores, scores
+from tasks.metrics import scores
 from tasks.parallel import side_by_side
 from tasks.samples import Look
 from tasks.seq2seq import Translated, translate_batch
@@ -78,7 +78,11 @@ def check_alignment(config: DictConfig) -> None:
 
 
 def prepare(config: DictConfig, ckpts: Sequence[str | Path], model: Translator) -> Subject:
-    """Reads what is to be scored. config has passed `check`. Raises DuetError for options and files that do not fit."""
+    """Reads what is to be scored, and moves the model to its device. config has passed `check`.
+
+    Raises DuetError for options and files that do not fit.
+    """
+    model.model.to(config.device)
     split, data = make_split(config, model)
     decode, texts = using.search_of(config, model), (data.sources(split), data.references(split))
     return Subject(tuple(map(Path, ckpts)), model, config, data, split, *texts, decode)
@@ -140,10 +144,11 @@ def evaluate(subject: Subject, out: Path, *, reuse: bool = False, must_align: bo
     """
     config = subject.config
     plan = plan_alignment(subject, must_align=must_align)  # a mistake there is told before the work
+    training = training_answers(subject)  # likewise
     origin = origin_of(subject)
     before = stored(out, origin) if reuse else None
-    options = (subject.decode, config.batch_size, config.device)
-    produced = before["produced"] if before else translate_split(subject.model, subject.data, subject.split, *options)
+    options = (subject.split, subject.decode, config.batch_size)
+    produced = before["produced"] if before else translate_split(subject.model, subject.data, *options)
     hypotheses, seconds, tokens, given_up = produced
     bleu = OmegaConf.to_container(config.metrics.bleu, resolve=True)
     result = scores(hypotheses, subject.references, **bleu) | {
@@ -158,7 +163,7 @@ def evaluate(subject: Subject, out: Path, *, reuse: bool = False, must_align: bo
     }
     write_text(out / "hypotheses.txt", as_lines(hypotheses))
     if OmegaConf.select(config, "metrics.couplet"):
-        result["couplet"] = couplet_figures(subject, hypotheses)
+        result["couplet"] = couplet_figures(subject, hypotheses, training)
     if plan:
         result["alignment"] = write_alignment(subject, plan, out)
     of_what = {"references": digest(subject.references), "origin": origin | {"hypotheses": digest(hypotheses)}}
@@ -167,22 +172,27 @@ def evaluate(subject: Subject, out: Path, *, reuse: bool = False, must_align: bo
     return Outcome(result, hypotheses, out, before is not None)
 
 
-def couplet_figures(subject: Subject, hypotheses: Sequence[str]) -> dict:
+def training_answers(subject: Subject) -> list[str]:
+    """Lower lines to draw random ones from: none where the training split is not at hand, or couplets are not asked for."""
+    if not OmegaConf.select(subject.config, "metrics.couplet"):
+        return []
+    try:
+        return subject.data.references("train")
+    except Missing:
+        return []
+
+
+def couplet_figures(subject: Subject, hypotheses: Sequence[str], training: Sequence[str]) -> dict:
     """How well the rules of couplets are kept, by the answers and by what they have to be read against; and the perplexity of
-    the references. There are no random lines where the training split is not at hand.
+    the references. training: lower lines to draw random ones from; without any there are no random ones.
     """
     system = subject.config.metrics.couplet
-    try:
-        training = subject.data.references("train")
-    except Missing:
-        training = []
     tones, known = Tones(system), subject.model.score(subject.sources, subject.references, limit=subject.data.max_target)
     losses = [-value for found in known for value in found.token_log_probs]
-    character_bleu = {"bleu": quick_scores(hypotheses, subject.references, tokenize="char")["bleu"]}
     return {
         "tones": system,
         "perplexity": math.exp(sum(losses) / max(1, len(losses))),
-        "systems": {"answers": character_bleu | couplet_scores(subject.sources, hypotheses, tones)}
+        "systems": {"answers": with_bleu(subject.sources, hypotheses, subject.references, tones)}
         | baselines(subject.sources, subject.references, training, tones, seed=subject.config.seed),
     }
 
@@ -196,19 +206,18 @@ class Produced(NamedTuple):
     given_up: dict[str, int]
 
 
-def translate_split(model: Translator, data: PairData, split: str, decode: Decode, batch_size: int, device: str) -> Produced:
-    model.model.to(device)
+def translate_split(model: Translator, data: PairData, split: str, decode: Decode, batch_size: int) -> Produced:
     sources = data.sources(split)
     found, produced, given_up, began = {}, 0, Counter(), time.perf_counter()
 
     def work(batch: Batch) -> tuple[Batch, Translated]:
-        moved = Batch(*(part.to(device) for part in batch))
+        moved = Batch(*(part.to(model.device) for part in batch))
         return batch, translate_batch(model.model, decode, moved, model.tgt_tokenizer, sources)
 
-    for batch, some in side_by_side(work, data.loader(split, batch_size=batch_size), device):
+    for batch, some in side_by_side(work, data.loader(split, batch_size=batch_size), model.device):
         found |= dict(zip(batch.index.tolist(), some.lines))
         produced += some.tokens
-        given_up.update(remark for remarks in some.remarks for remark in remarks)
+        given_up.update(name for names in some.given_up for name in names)
     return Produced([found[place] for place in range(len(found))], time.perf_counter() - began, produced, dict(given_up))
 
 
@@ -231,9 +240,7 @@ def draw_heatmaps(subject: Subject, count: int, out: Path) -> None:
 
 def look(subject: Subject, place: int) -> Look:
     """A sentence's translation and attention."""
-    model = subject.model
-    tokenizers = (model.src_tokenizer, model.tgt_tokenizer)
-    return Look(model.model, subject.sources[place], *tokenizers, subject.decode, subject.data.max_source, place)
+    return Look(subject.model, subject.sources[place], subject.decode, subject.data.max_source, place)
 
 
 # What lies there already
@@ -289,7 +296,7 @@ def file_digest(path: Path) -> str:
 
 CODE = (
     "model", "data/tokenizer.py", "data/batching.py", "data/module.py", "data/tones.py",
-    "tasks/decoding.py", "tasks/couplet_search.py", "tasks/seq2seq.py",
+    "tasks/decoding.py", "tasks/couplet_search.py", "tasks/parallel.py", "tasks/seq2seq.py",
 )  # fmt: skip
 
 
@@ -332,7 +339,6 @@ def plan_alignment(subject: Subject, *, must_align: bool) -> Plan | None:
 def write_alignment(subject: Subject, plan: Plan, out: Path) -> dict:
     """Writes alignment.txt and returns what metrics.json says of it: the options and, where gold is known, the error rate."""
     options, texts, golds = plan
-    subject.model.model.to(subject.config.device)
     chosen = {name: options[name] for name in ("layer", "head", "shift")}
     found = alignment.align(read_attention(subject, texts), len(texts.sources), **chosen)
     write_text(out / "alignment.txt", as_lines(map(alignment.pharaoh, found)))

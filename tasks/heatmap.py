@@ -41,7 +41,7 @@ from matplotlib.image import AxesImage
 from matplotlib.text import Text
 from PIL import Image
 
-from tasks.terminal import cells, is_mark
+from tasks.terminal import cells, combines
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Labels: a token as a reader should see it
@@ -56,7 +56,7 @@ BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # drawn 
 def label(token: str) -> str:
     """The token, shortened, with all that is invisible made visible: '▁das' is '␣das', a zero-width space 'U+200B'."""
     text = "".join(map(_visible, token)) or "∅"
-    return shorten("◌" + text if is_mark(text[0]) else text)
+    return shorten("◌" + text if combines(text[0]) else text)
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
@@ -630,7 +630,7 @@ def _clusters(text: str) -> list[str]:
     """Characters with the marks that stand on them."""
     clusters: list[str] = []
     for char in text:
-        if clusters and is_mark(char):
+        if clusters and combines(char):
             clusters[-1] += char
         else:
             clusters.append(char)

@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
 from lightning import Callback, LightningModule, Trainer
 from lightning.pytorch.trainer.states import TrainerFn
-from torch import Tensor
 
-from data.batching import Batch, collate
 from data.errors import DuetError
-from data.tokenizer import BOS, PAD, Tokenizer
+from data.tokenizer import BOS, EOS, PAD
 from model.base import Seq2Seq, attention_shapes
 from tasks import heatmap
+from tasks.build import Translator
 from tasks.decoding import About, Decode, Request
 
 
@@ -54,11 +52,11 @@ class Samples(Callback):
         sources, references = trainer.datamodule.sources("valid"), trainer.datamodule.references("valid")
         draw = self.images and (self.validations % self.image_every == 0 or trainer.should_stop)
         self.validations += 1
+        model = Translator(task.model, task.src_tokenizer, task.tgt_tokenizer, {})
         for n, (source, reference) in enumerate(zip(sources[: self.count], references), 1):
             if not source.strip():
                 continue
-            limit = trainer.datamodule.max_source
-            look = Look(task.model, source, task.src_tokenizer, task.tgt_tokenizer, task.valid_decode, limit)
+            look = Look(model, source, task.valid_decode, trainer.datamodule.max_source, n - 1)
             text = f"    source      {source}\n    reference   {reference}\n    hypothesis  {look.text}"
             for board in _boards(trainer):
                 board.add_text(f"samples/{n}", text, trainer.global_step)
@@ -106,29 +104,14 @@ class Look:
     place: of the sentence in its file, on which a random search depends.
     """
 
-    def __init__(
-        self,
-        model: Seq2Seq,
-        source: str,
-        src_tokenizer: Tokenizer,
-        tgt_tokenizer: Tokenizer,
-        decode: Decode,
-        max_source: int | None,
-        place: int = 0,
-    ):
-        device = next(model.parameters()).device
-        batch = collate([(src_tokenizer.encode(source)[:max_source], [])], [place])
-        batch = Batch(*(part.to(device) for part in batch))
-        found = decode(model, batch, About(tgt_tokenizer, [Request(source)]))
-        gold = found.hypotheses.tokens[0, 0]
-        gold = gold[gold != PAD]
-        tgt = torch.cat([gold.new_tensor([BOS]), gold[:-1]])
-        with torch.no_grad():
-            output = model(batch.src, batch.src_mask, tgt.unsqueeze(0), need_weights=True)
-        self.text = found.texts[0][0]
-        self.attention: dict[str, Tensor] = {kind: weights[0].float().cpu() for kind, weights in output.attention.items()}
-        source_pieces = src_tokenizer.pieces(batch.src[0].tolist())
-        gold_pieces, tgt_pieces = tgt_tokenizer.pieces(gold.tolist()), tgt_tokenizer.pieces(tgt.tolist())
+    def __init__(self, model: Translator, source: str, decode: Decode, max_source: int | None = None, place: int = 0):
+        tokens = model.src_tokenizer.encode(source)[:max_source]
+        found = decode(model.model, model.batch([(tokens, [])], [place]), About(model.tgt_tokenizer, [Request(source)]))
+        best = found.hypotheses.tokens[0, 0]
+        ids = best[best != PAD].tolist()
+        self.text, self.attention = found.texts[0][0], model.attention(tokens, ids)
+        source_pieces = model.src_tokenizer.pieces([*tokens, EOS])
+        gold_pieces, tgt_pieces = model.tgt_tokenizer.pieces(ids), model.tgt_tokenizer.pieces([BOS, *ids[:-1]])
         self.labels = {  # rows, columns
             "encoder": (source_pieces, source_pieces),
             "decoder": (tgt_pieces, tgt_pieces),
@@ -139,5 +122,3 @@ class Look:
         """(kind, matplotlib figure) of each kind of attention that the model has."""
         for kind, weights in self.attention.items():
             yield kind, heatmap.draw(weights, *self.labels[kind], title=f"{kind} attention", layers=layers, heads=heads)
-
-

@@ -23,11 +23,11 @@ VALIDATED = ("val/loss", "val/ppl", "val/bleu", "val/chrf")  # the scores of a v
 
 
 class Translated(NamedTuple):
-    """The best hypothesis of each source of a batch. tokens: produced in all. remarks: of each, what its search gave up."""
+    """The best hypothesis of each source of a batch. tokens: produced in all. given_up: of each, what its search gave up."""
 
     lines: list[str]
     tokens: int
-    remarks: list[tuple[str, ...]]
+    given_up: list[tuple[str, ...]]
 
 
 def translate_batch(model: Seq2Seq, decode: Decode, batch: Batch, tokenizer: Tokenizer, sources: Sequence[str]) -> Translated:
@@ -35,7 +35,7 @@ def translate_batch(model: Seq2Seq, decode: Decode, batch: Batch, tokenizer: Tok
     found = answer(decode, model, batch, tokenizer, sources)
     blank = (batch.src[:, 0] == EOS).tolist()
     lines = ["" if empty else best for empty, (best, *_) in zip(blank, found.texts)]
-    return Translated(lines, int((found.hypotheses.tokens[:, 0] != PAD).sum()), found.remarks)
+    return Translated(lines, int((found.hypotheses.tokens[:, 0] != PAD).sum()), found.given_up)
 
 
 class Seq2SeqTask(lightning.LightningModule):

@@ -1,4 +1,4 @@
-"""A prompt: one line in, its translation out at once, and a look at the attention."""
+"""Terminals: a conversation, attention in characters, and the width of text."""
 
 import sys
 import unicodedata
@@ -9,13 +9,9 @@ from data.errors import DuetError
 from data.tokenizer import EOS
 
 if TYPE_CHECKING:
-    from tasks.build import Translation, Translator
+    from tasks.build import Translator
 
 Last = TypeVar("Last")
-HELP = (
-    "a line is translated; then :attention shows where the model looked, :best all hypotheses, :next the likeliest first\n"
-    "tokens; :quit ends"
-)
 
 
 def converse(
@@ -48,37 +44,12 @@ def converse(
             print(f"error: {error}")
 
 
-def prompt(model: "Translator", search: Callable[[str], list["Translation"]], limit: int) -> None:
-    """The conversation of tasks.translate. search: a line's hypotheses, the best first. limit: tokens of a source."""
-
-    def on_line(text: str) -> tuple[str, tuple[str, list["Translation"]]]:
-        found, length = search(text), len(model.src_tokenizer.encode(text))
-        cut = f"\n(the line has {length} tokens and was cut after {limit})" if length > limit else ""
-        return found[0].text + cut, (text, found)
-
-    converse(HELP, on_line, lambda command, last: answer(model, command, last, limit))
-
-
-def answer(model: "Translator", command: str, last: "tuple[str, list[Translation]] | None", limit: int) -> str:
-    """What a command prints."""
-    if command not in ("attention", "best", "next"):
-        return HELP
-    if last is None:
-        return "nothing has been translated yet"
-    source, found = last
-    if command == "best":
-        return "\n".join(f"{hypothesis.score:8.3f}  {hypothesis.text}" for hypothesis in found)
-    if command == "next":
-        return "\n".join(f"{probability:8.3f}  {piece}" for piece, probability in model.alternatives(source))
-    return attention(model, source, found[0].ids, limit)
-
-
 def attention(model: "Translator", source: str, ids: list[int], limit: int | None = None) -> str:
     """Cross-attention of a line and a hypothesis (ids, with EOS), the mean of layers and heads, drawn in characters."""
     from tasks import heatmap  # takes a second to load, which a prompt need not wait for
 
     tokens = model.src_tokenizer.encode(source)[:limit]
-    weights = model.attention(tokens, ids)
+    weights = model.attention(tokens, ids).get("cross")
     if weights is None:
         return "this model has no attention"
     columns = model.src_tokenizer.pieces([*tokens, EOS])
@@ -87,9 +58,9 @@ def attention(model: "Translator", source: str, ids: list[int], limit: int | Non
 
 def cells(text: str) -> int:
     """Width in terminal cells: 2 for a wide (East Asian) character, 0 for a mark on the one before it, else 1."""
-    return sum(0 if is_mark(char) else 1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
+    return sum(0 if combines(char) else 1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
 
 
-def is_mark(char: str) -> bool:
+def combines(char: str) -> bool:
     """Whether it stands on the character before it."""
     return unicodedata.category(char) in ("Mn", "Me")

@@ -79,15 +79,12 @@ def sentences(text: str, fits: Callable[[str], bool]) -> list[str]:
 # Translating
 
 
-def translated(job: Job, lines: Sequence[Line], texts: dict) -> list[str]:
-    """What is written for each line. texts: what is counted on the way."""
+def translated(job: Job, lines: Sequence[Line]) -> list[str]:
+    """What is written for each line."""
     flat = [part for line in lines for part in line.parts]
     starts = list(itertools.accumulate((len(line.parts) for line in lines), initial=0))
     places = [line.number - 1 + part * PART for line in lines for part in range(len(line.parts))]
     found = search(job, flat, places)
-    for line in lines:
-        texts["cut"] += line.cut
-        texts["first_cut"] = texts["first_cut"] or (line.number if line.cut else 0)
     results = []
     for line, begin, end in zip(lines, starts, starts[1:]):
         parts = found[begin:end]
@@ -110,14 +107,16 @@ def joined(texts: Iterable[str]) -> str:
 
 
 def as_json(job: Job, line: Line, found: list[list[Translation]]) -> str:
-    """One line of JSON: {line, source, truncated, hypotheses}; of a line that was split the best of each sentence, joined."""
+    """One line of JSON: {line, source, truncated, hypotheses}; of a line that was split the best of each sentence, joined.
+    Their log-probabilities add up; what each was ranked by does not.
+    """
     if len(found) == 1:
         hypotheses = [of_hypothesis(hypothesis) for hypothesis in found[0]]
     else:
         best = [of_hypothesis(part[0]) for part in found]
         tokens = [token for part in best for token in part["tokens"]]
-        sums = {name: sum(part[name] for part in best) for name in ("score", "log_prob")}
-        hypotheses = [{"text": joined(part["text"] for part in best), **sums, "tokens": tokens}]
+        log_prob = round(sum(part["log_prob"] for part in best), 5)
+        hypotheses = [{"text": joined(part["text"] for part in best), "log_prob": log_prob, "tokens": tokens}]
     if job.config.align and len(found) == 1:
         for entry, hypothesis in zip(hypotheses, found[0]):
             entry["alignment"] = alignment.pharaoh(alignment.of_output(job.model, line.text, hypothesis.ids, job.limit))
@@ -131,13 +130,46 @@ def of_hypothesis(hypothesis: Translation) -> dict:
     return {"text": hypothesis.text, **numbers, "tokens": tokens}
 
 
+# The prompt
+
+HELP = (
+    "a line is translated; then :attention shows where the model looked, :best all hypotheses, :next the likeliest first\n"
+    "tokens; :quit ends"
+)
+
+
+def prompt(model: Translator, search: Callable[[str], list[Translation]], limit: int) -> None:
+    """Asks for lines. search: a line's hypotheses, the best first. limit: tokens of a source."""
+
+    def on_line(text: str) -> tuple[str, tuple[str, list[Translation]]]:
+        found, length = search(text), len(model.src_tokenizer.encode(text))
+        cut = f"\n(the line has {length} tokens and was cut after {limit})" if length > limit else ""
+        return found[0].text + cut, (text, found)
+
+    terminal.converse(HELP, on_line, lambda command, last: answer(model, command, last, limit))
+
+
+def answer(model: Translator, command: str, last: tuple[str, list[Translation]] | None, limit: int) -> str:
+    """What a command prints."""
+    if command not in ("attention", "best", "next"):
+        return HELP
+    if last is None:
+        return "nothing has been translated yet"
+    source, found = last
+    if command == "best":
+        return "\n".join(f"{hypothesis.score:8.3f}  {hypothesis.text}" for hypothesis in found)
+    if command == "next":
+        return "\n".join(f"{probability:8.3f}  {piece}" for piece, probability in model.alternatives(source))
+    return terminal.attention(model, source, found[0].ids, limit)
+
+
 # The command
 
 
 def run(job: Job) -> None:
     """From the input to the output."""
     config = job.config
-    lines, counts = begun(lines_of(config)), {"cut": 0, "first_cut": 0}
+    lines, cut, first_cut = begun(lines_of(config)), 0, None
     output = Output(config.output, resume=config.resume, source=config.input)
     skipped = sum(1 for _ in itertools.islice(lines, output.done))
     if skipped < output.done:
@@ -146,14 +178,16 @@ def run(job: Job) -> None:
     with tqdm(disable=not (config.progress and sys.stderr.isatty()), initial=number, unit=" lines", leave=False) as bar:
         for window in windows(lines, config.window):
             batch = [prepared(job, number + place, text) for place, text in enumerate(window, 1)]
-            output.write(translated(job, batch, counts))
+            output.write(translated(job, batch))
+            numbers = [line.number for line in batch if line.cut]
+            cut, first_cut = cut + len(numbers), first_cut or next(iter(numbers), None)
             number += len(window)
             bar.update(len(window))
     output.close()
-    if counts["cut"]:
-        many = f"{counts['cut']} of {number - output.done} lines are longer than {job.limit} tokens and cut there"
+    if cut:
+        many = f"{cut} of {number - output.done} lines are longer than {job.limit} tokens and cut there"
         advice = "" if config.split_long else "; split_long=true translates them sentence by sentence"
-        print(f"warning: {many}, the first is line {counts['first_cut']}{advice}", file=sys.stderr)
+        print(f"warning: {many}, the first is line {first_cut}{advice}", file=sys.stderr)
 
 
 def check(config: DictConfig) -> None:
@@ -178,7 +212,7 @@ def main() -> None:
     job = job_of(words)
     with piped():
         if terminal_asks(job.config):
-            terminal.prompt(job.model, lambda text: search(job, [text], [0])[0], job.limit)
+            prompt(job.model, lambda text: search(job, [text], [0])[0], job.limit)
         else:
             run(job)
 

@@ -98,7 +98,6 @@ LEAST: dict[str, float] = {  # the smallest value, where who gets a smaller one 
     "data.seed": 0,
     "data.source.held_back": 0,
     "data.source.seed": 0,
-    "decode.length_penalty": 0,
     "decode.seed": 0,
     "different": 0,
     "examples": 0,

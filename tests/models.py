@@ -56,6 +56,7 @@ VARIANTS = {
     "tagger gru untied": _tagger(cell="gru", layers=1, tie="none"),
 }
 
+
 def ensemble(*names, way):
     return lambda: Ensemble([VARIANTS[name]() for name in names], way=way)
 

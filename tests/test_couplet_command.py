@@ -12,9 +12,11 @@ from data.errors import DuetError
 from data.tokenizer import Characters, SentencePiece
 from data.tones import Tones
 from tasks import couplet, load
+from tasks.build import BLANK
 from tasks.couplet import broken_rules, distance, parse, tones_of, wide
 from tasks.couplet_search import Couplet
 from tasks.decoding import Request
+from tests.runs import command
 
 PAIRS = [
     ("春风吹柳绿", "秋月照花红"), ("山高云自起", "海阔月常明"), ("白日依山尽", "黄河入海流"), ("春风，秋月", "白雪，红梅"),
@@ -156,7 +158,7 @@ def test_json_tells_all_and_what_cannot_be(shell, monkeypatch, ckpt):
     assert records[0]["asked"] == {"text": "白日依山尽", "fixed": "", "words": ["春风"], "avoid": "花"}
     assert records[3]["asked"] == {"text": "", "fixed": "", "words": [], "avoid": "花"}
     assert records[1]["answers"] == [] and records[1]["cannot"] == ["fixed characters (6 places for a line of 5)"]
-    assert all(answer["given_up"] == ["avoid 花", "word 春风吹柳绿花"][1:] for answer in records[2]["answers"])
+    assert all(answer["given_up"] == ["word 春风吹柳绿花"] for answer in records[2]["answers"])
     assert records[3]["answers"] == records[3]["cannot"] == []
     assert records[4]["upper"] == "春風吹柳綠" and records[4]["tones"] == "平平通仄仄"  # 吹 has both
     answer = records[0]["answers"][0]
@@ -197,6 +199,23 @@ def test_answers_differ_and_alternatives_differ_at_one_place(ckpt, monkeypatch, 
     others = poet.alternatives(question, answers[0], 3, 5)
     assert len({o.text for o in others}) == 5 and all(distance(o.text, answers[0].text) <= 1 for o in others)
     assert others[0].text == answers[0].text or others[0].score >= answers[0].score
+
+
+@pytest.mark.parametrize(
+    "different, answers, wanted",
+    [
+        (2, 2, ["天地", "山水"]),  # 天水 is too like 天地
+        (1, 2, ["天地", "天水"]),
+        (0, 3, ["天地", "天水", "山水"]),
+        (2, 3, ["天地", "天水", "山水"]),  # too few differ: the best of the others, too
+        (3, 2, ["天地", "天水"]),
+        (2, 9, ["天地", "天水", "山水", "山地"]),
+    ],
+)
+def test_the_answers_that_are_chosen(different, answers, wanted):
+    found = [BLANK._replace(text=text, score=-rank) for rank, text in enumerate(["天地", "天水", "山水", "山地"])]
+    poet = couplet.Poet(None, None, SimpleNamespace(different=different, answers=answers), None, None)
+    assert [hypothesis.text for hypothesis in poet.chosen(found)] == wanted
 
 
 def test_a_line_that_is_too_long_is_told_with_its_number(ckpt):
@@ -243,3 +262,13 @@ def test_the_search_needs_characters_on_both_sides(ckpt):
         with pytest.raises(DuetError, match="tokenizer=characters"):
             Couplet().check(model.model, *pair)
     Couplet().check(model.model, model.src_tokenizer, model.tgt_tokenizer)
+
+
+def test_requests_of_the_benchmark_are_met(ckpt, tmp_path):
+    """What it times on a model without training says nothing."""
+    pairs = [("白日依山尽", "黄河入海流"), ("春风，秋月", "白雪，红梅"), ("山高云自起", "海阔月常明")]
+    text = "upper\tlower\n" + "".join(f"{upper}\t{lower}\n" for upper, lower in pairs)
+    (tmp_path / "test.tsv").write_text(text, encoding="utf-8")
+    words = ["--root", str(tmp_path), "--requests", "20", "--rounds", "1"]
+    done = command("benchmarks/couplet_requests.py", str(ckpt), *words, cwd=tmp_path)
+    assert "20 requests" in done.out and "0 answers that break a wish" in done.out and "the rules cost" in done.out, done.err

@@ -10,7 +10,7 @@ from data.errors import DuetError
 from data.module import PairData
 from data.sources import Tsv
 from data.tokenizer import Characters
-from tasks.evaluation import Subject, couplet_figures
+from tasks.evaluation import Subject, couplet_figures, training_answers
 from tests.runs import TINY
 
 PAIRS = [
@@ -95,7 +95,8 @@ def figures_of(root, train_file):
     model = SimpleNamespace(score=lambda sources, references, limit: [])
     config = OmegaConf.create({"metrics": {"couplet": "pingshui"}, "seed": 1})
     texts = data.sources("test"), data.references("test")
-    return couplet_figures(Subject((), model, config, data, "test", *texts, None), texts[1])
+    subject = Subject((), model, config, data, "test", *texts, None)
+    return couplet_figures(subject, texts[1], training_answers(subject))
 
 
 @pytest.mark.parametrize("files", ["elsewhere", ["train", "elsewhere"]])
@@ -112,6 +113,13 @@ def test_a_damaged_training_split_is_told(corpus, content, reason):
     (corpus / "train.tsv").write_bytes(content)
     with pytest.raises(DuetError, match=reason):
         figures_of(corpus, "train")
+
+
+def test_it_is_told_before_anything_is_translated(shell, corpus):
+    assert train(shell, corpus, "test=false").code == 0
+    (corpus / "train.tsv").write_bytes(b"\xff\n")
+    done = shell.evaluate("ckpt=runs/latest/checkpoints/best.ckpt", "out=out")
+    assert done.code == 2 and "train.tsv, line 1: not UTF-8" in done.err and not list((shell.folder / "out").iterdir())
 
 
 def test_several_training_files_are_one_corpus(shell, tmp_path):

@@ -1,3 +1,4 @@
+import errno
 import functools
 import inspect
 import itertools
@@ -309,6 +310,16 @@ def test_a_cache_that_cannot_be_written(corpus, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DuetError, match="cannot write .*DUET_CACHE names another folder"):
         trained(corpus, cache_dir=str(tmp_path / "file"))
+
+
+def test_a_disk_that_is_full_is_told_and_nothing_is_left(corpus, tmp_path, monkeypatch):
+    def full(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(DuetError, match="cannot write .*No space left on device"):
+        trained(corpus, cache_dir=str(tmp_path / "cache"))
+    assert not files_of(tmp_path / "cache")
 
 
 def test_tables_keep_every_id(tmp_path):

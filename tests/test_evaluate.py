@@ -1,11 +1,14 @@
 """Scoring a checkpoint: alone in an empty folder, in any batch size, in the order of the file."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
 from tasks import load
-from tests.runs import TINY, WORDS, command, write_corpus
+from tests.runs import ROOT, TINY, WORDS, command, write_corpus
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +46,18 @@ def test_a_checkpoint_alone_gives_what_the_run_gave(shell, trained):
     summary = json.loads((run / "metrics.json").read_text())
     for name in ("bleu", "chrf", "ter", "bleu_signature"):
         assert summary[f"test/{name}"] == metrics[name]
+
+
+def test_a_table_that_nobody_reads_is_no_mistake(trained, tmp_path):
+    run, corpus = trained
+    words = [f"ckpt={run}/checkpoints/best.ckpt", f"data.root={corpus}", "decode=greedy", "out=out"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, ROOT / "evaluate.py", *words], cwd=tmp_path, env=environment, stdout=writer,
+                          stderr=subprocess.PIPE, timeout=240)  # fmt: skip
+    os.close(writer)
+    assert done.returncode == 0 and done.stderr == b"" and (tmp_path / "out/metrics.json").is_file()
 
 
 def test_results_stand_in_the_runs_folder_or_here(shell, trained):

@@ -143,9 +143,14 @@ def test_gradients_are_finite_and_reach_every_parameter(name):
             assert parameter.grad.abs().max() > 0, key
 
 
-def test_a_transformer_says_that_it_cannot_do_without_teacher_forcing():
+@every_model
+def test_a_model_that_cannot_do_without_teacher_forcing_says_so(name):
+    model = make(name)
+    if model.can_feed_itself:
+        model(*sources([3]), targets(1, 2), teacher_forcing=0.5)
+        return
     with pytest.raises(ValueError, match="teacher_forcing must be 1"):
-        make("pre")(*sources([3]), targets(1, 2), teacher_forcing=0.5)
+        model(*sources([3]), targets(1, 2), teacher_forcing=0.5)
 
 
 def test_a_window_hides_what_is_outside_it():

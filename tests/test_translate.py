@@ -114,6 +114,10 @@ def test_long_lines_are_cut_with_a_warning_or_split(here):
     model = load(here.folder / "a.ckpt")
     parts = model.translate(["one two.", "three four.", "five"])
     assert written(here)[0] == " ".join(part for part in parts if part) and written(here)[1] == model.translate(["one"])[0]
+    run(here, "ckpt=a.ckpt", "input=in.txt", "output=out.json", "max_length=12", "split_long=true", "format=json")
+    (best,), (whole,) = (json.loads(line)["hypotheses"] for line in written(here, "out.json")[:2])
+    assert best["log_prob"] == pytest.approx(sum(value for _, value in best["tokens"]), abs=1e-3)
+    assert "score" in whole and "score" not in best, "what sentences are ranked by does not add up"
 
 
 SPLITS = [  # text, characters that fit, parts
@@ -215,21 +219,22 @@ def test_a_link_and_a_pipe_stay_what_they_are(here):
     assert reader.communicate(timeout=60)[0].count("\n") == len(LINES) and (here.folder / "pipe").is_fifo()
 
 
-def test_alignment_without_attention_is_told_before_anything_is_translated(here, corpus):
+@pytest.fixture
+def blind(here, corpus):
+    """The shell, with a checkpoint of a model that has no attention too."""
     words = ("model=rnn_none", "trainer.max_steps=2", "test=false", "hydra.run.dir=none")
     assert here.train(*words, data=corpus, tiny=TINY_RNN).code == 0
-    done = run(here, "ckpt=none/checkpoints/last.ckpt", "input=in.txt", "output=new.txt", "format=json", "align=true")
-    assert done.code == 2 and "no cross-attention" in done.err
-    assert not [path.name for path in here.folder.iterdir() if "new.txt" in path.name]
+    return here
 
 
-def test_coverage_without_attention_is_told_before_anything_is_translated(here, monkeypatch):
-    from tests.models import make
-
-    with pytest.raises(DuetError, match="coverage_penalty needs cross-attention"):
-        Beam(coverage_penalty=0.5).check(make("gru none"), None, None)
-    Beam(coverage_penalty=0.5).check(make("gru additive"), None, None)
-    Beam().check(make("gru none"), None, None)
+def test_what_needs_attention_is_told_before_anything_is_translated(blind):
+    for words in (["format=json", "align=true"], ["decode=beam", "decode.coverage_penalty=0.5"]):
+        done = run(blind, "ckpt=none/checkpoints/last.ckpt", "input=in.txt", "output=new.txt", *words)
+        assert done.code == 2 and "cross-attention" in done.err and not done.out
+        assert not [path.name for path in blind.folder.iterdir() if "new.txt" in path.name]
+    assert run(blind, "ckpt=none/checkpoints/last.ckpt", "input=in.txt", "output=new.txt", "decode=beam").code == 0
+    words = ["decode=beam", "decode.coverage_penalty=0.5", "format=json", "align=true", "output=seen.txt"]
+    assert run(blind, "ckpt=a.ckpt", "input=in.txt", *words).code == 0
 
 
 # As processes
@@ -295,10 +300,10 @@ def test_the_prompt(here, monkeypatch):
     model = load(here.folder / "a.ckpt")
     said = iter([":attention", "one two", ":attention", ":best", ":next", ":nonsense", "", ":quit"])
     monkeypatch.setattr("builtins.input", lambda _: next(said))
-    terminal.prompt(model, lambda text: model.search([text], decode=Beam(n_best=2))[0], limit=50)
+    translate.prompt(model, lambda text: model.search([text], decode=Beam(n_best=2))[0], limit=50)
     out = here.capfd.readouterr().out
     assert "nothing has been translated yet" in out and model.translate(["one two"], decode=Beam())[0] + "\n" in out
-    assert out.count(terminal.HELP) == 2 and any(shade in out for shade in "▒▓█")
+    assert out.count(translate.HELP) == 2 and any(shade in out for shade in "▒▓█")
     assert list(said) == []
 
 
@@ -307,7 +312,7 @@ def test_the_prompt_ends_with_its_input(monkeypatch):
         raise EOFError
 
     monkeypatch.setattr("builtins.input", end)
-    terminal.prompt(None, None, 5)
+    translate.prompt(None, None, 5)
 
 
 def test_the_prompt_goes_on_after_a_mistake(monkeypatch, capsys):
@@ -340,7 +345,7 @@ def test_attention_in_characters(here):
 
 def test_prefixes_are_kept(here):
     model = load(here.folder / "a.ckpt")
-    asked = [Request("one two", "zwei"), "three", Request("", "vier"), Request("five", "sechs eins")]
+    asked = [Request("one two", prefix="zwei"), "three", Request("", prefix="vier"), Request("five", prefix="sechs eins")]
     for decode in (Greedy(), Beam(n_best=2), Beam(max_len_a=0.0, max_len_b=1.0)):
         found = model.search(asked, decode=decode)
         for prefix, hypotheses in zip(["zwei", "", "vier", "sechs eins"], found):
@@ -357,9 +362,15 @@ def test_a_prefix_stands_whatever_the_rules_say(here):
         ("eins eins eins", Greedy(no_repeat_ngram=2)),
         ("eins eins", Beam(no_repeat_ngram=3)),
     ):
-        for hypothesis in model.search([Request("one two", prefix)], decode=decode)[0]:
+        for hypothesis in model.search([Request("one two", prefix=prefix)], decode=decode)[0]:
             assert hypothesis.text.startswith(prefix.replace("☃", "⁇")) and math.isfinite(hypothesis.score)
             assert "⁇" not in hypothesis.text[len(prefix) :]
+
+
+@pytest.mark.parametrize("wish", [{"fixed": "--"}, {"words": ("eins",)}, {"avoid": "e"}])
+def test_what_only_couplets_can_heed_is_told(here, wish):
+    with pytest.raises(DuetError, match="need decode=couplet"):
+        load(here.folder / "a.ckpt").search(["three", Request("one two", **wish)])
 
 
 def test_scoring_a_translation_gives_the_number_of_the_search(here):
