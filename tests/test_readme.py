@@ -1,4 +1,4 @@
-"""README.zh.md says what README.md says, and links in the documentation lead somewhere.
+"""What stands in two languages says the same in both, and links in the documentation lead somewhere.
 
 What is compared is structure: headings, code, tables, images and links, in their order. The generated table of options stands
 in README.md alone.
@@ -16,7 +16,7 @@ CODE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^(#+) +(.+)$", re.MULTILINE)
 TABLE = re.compile(r"(?:^\|.*\|$\n?)+", re.MULTILINE)
 LINK = re.compile(r"(?P<image>!?)\[[^\[\]]*\]\((?P<target>[^()\s]+)\)")
-OWN = {"README.md", "README.zh.md", "README.md#all-options"}  # links that one of the two has
+OWN = {"README.md", "README.zh.md", "README.md#all-options", "couplets.md", "couplets.zh.md"}  # links that one of the two has
 
 
 def read(page: str) -> str:
@@ -52,6 +52,11 @@ def tables(page: str) -> list[list[int]]:
     return [[row.count("|") - 1 for row in table.splitlines()] for table in TABLE.findall(prose(page))]
 
 
+def figures(page: str) -> list[list[str]]:
+    """For each table, the measured numbers in it, in whatever order the sentences of a language have."""
+    return [sorted(re.findall(r"\d+\.\d+", table)) for table in TABLE.findall(prose(page))]
+
+
 def images(page: str) -> list[str]:
     return [link["target"] for link in LINK.finditer(prose(page)) if link["image"]]
 
@@ -68,10 +73,11 @@ def places(page: str) -> list[str | int]:
     return [own.index(target) if target.startswith("#") else target for target in links(page) if target not in OWN]
 
 
-@pytest.mark.parametrize("part", [levels, code, tables, images, places], ids=lambda part: part.__name__)
-def test_both_languages_are_equal(part):
-    english = part("README.md")
-    assert english and part("README.zh.md") == english
+@pytest.mark.parametrize("page, other", [("README.md", "README.zh.md"), ("docs/couplets.md", "docs/couplets.zh.md")])
+@pytest.mark.parametrize("part", [levels, code, tables, figures, images, places], ids=lambda part: part.__name__)
+def test_both_languages_are_equal(part, page, other):
+    english = part(page)
+    assert english and part(other) == english
 
 
 def test_each_language_links_to_the_other():
