@@ -21,6 +21,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from omegaconf import DictConfig, OmegaConf
 
 from data.errors import DuetError
+from data.files import write_json
 from data.module import PairData
 from tasks.allocator import keep_memory
 from tasks.build import build, count, make, read_checkpoint, tokenizers_of
@@ -96,7 +97,7 @@ def train(config: DictConfig, folder: Path, watch: Stopwatch) -> None:
     if config.test and data.test_splits and not stop.stopped:
         summary |= test(trainer, task, data, checkpoints.folder(trainer) / "best.ckpt")
     if trainer.is_global_zero:
-        cli.write_json(folder / "metrics.json", summary)
+        write_json(folder / "metrics.json", summary)
         report(summary, folder, data)
 
 

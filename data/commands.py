@@ -2,7 +2,6 @@
 
 import difflib
 import functools
-import json
 import os
 import re
 import sys
@@ -17,7 +16,6 @@ from hydra.errors import ConfigCompositionException, HydraException, MissingConf
 from omegaconf import DictConfig
 
 from data.errors import DuetError
-from data.files import write_text
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
 
@@ -154,7 +152,3 @@ def _quoted(word: str) -> str:
 
 def wants_help(words: Sequence[str]) -> bool:
     return bool({"-h", "--help", "--hydra-help"} & set(words))
-
-
-def write_json(path: Path, values: dict) -> None:
-    write_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")

@@ -1,5 +1,6 @@
 """Files that are written as a whole, or not at all."""
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,3 +23,7 @@ def write_text(path: Path, text: str) -> None:
     """A reader never sees half a file."""
     with replacing(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_json(path: Path, values: dict) -> None:
+    write_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")

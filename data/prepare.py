@@ -19,7 +19,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from data import commands, couplets
+from data import commands, couplets, files
 from data.couplets import ACCOUNT, DYNASTIES, LENGTHS, PACKAGE, SCRIPTS, SPLITS, VERSION, Corpus, Rules
 from data.errors import DuetError
 
@@ -124,9 +124,9 @@ def swap(made: Path, out: Path, before: Path) -> None:
 def write(folder: Path, corpus: Corpus, rules: Rules) -> None:
     for name, part in corpus.splits.items():
         rows = "".join(f"{couplet.upper}\t{couplet.lower}\n" for couplet in part)
-        commands.write_text(folder / f"{name}.tsv", f"upper\tlower\n{rows}")
-    commands.write_text(folder / "README.md", readme(corpus, rules))
-    commands.write_json(folder / ACCOUNT_FILE, account(folder, corpus, rules))
+        files.write_text(folder / f"{name}.tsv", f"upper\tlower\n{rows}")
+    files.write_text(folder / "README.md", readme(corpus, rules))
+    files.write_json(folder / ACCOUNT_FILE, account(folder, corpus, rules))
 
 
 def account(folder: Path, corpus: Corpus, rules: Rules) -> dict:

@@ -8,12 +8,11 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from data import commands
-from data.commands import CONF, compose, groups, nearest, readable, walk, wants_help, write_json
+from data.commands import CONF, compose, groups, nearest, readable, walk, wants_help
 from data.errors import DuetError
-from data.extras import extra
 from tasks.quiet import quiet
 
-__all__ = ["CONF", "compose", "extra", "readable", "walk", "wants_help", "write_json"]
+__all__ = ["CONF", "compose", "readable", "walk", "wants_help"]
 
 
 def run(main: Callable[[], None], config: str) -> int:

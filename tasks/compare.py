@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from omegaconf import DictConfig, OmegaConf
 
 from data.errors import DuetError
-from data.files import write_text
+from data.files import write_json, write_text
 from tasks import alignment, heatmap, page, plots, runs, systems
 from tasks.build import count, read_checkpoint, revive
 from tasks.evaluation import (
@@ -208,7 +208,7 @@ def write(report: dict, candidates: Sequence[Candidate], out: Path) -> None:
         example["line"]: [(candidate.name, attention(candidate, example["line"] - 1)) for candidate in candidates]
         for example in report["examples"][: config.heatmaps]
     }
-    cli.write_json(out / "compare.json", report)
+    write_json(out / "compare.json", report)
     write_text(out / "compare.md", page.markdown(report, files))
     write_text(out / "compare.html", page.page(report, pictures, maps))
 

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from omegaconf import DictConfig
 
 from data.errors import DuetError
+from data.extras import extra
 from data.tokenizer import EOS, UNK, Characters
 from data.tones import Tone, Tones, is_mark
 from tasks import terminal
@@ -57,7 +58,7 @@ class Script:
     """Between the script of a line and that of a model: characters that the model does not know are written the other way."""
 
     def __init__(self, tokenizer: Characters, wanted: str):
-        opencc = cli.extra("opencc", "couplets")
+        opencc = extra("opencc", "couplets")
         self.simplify, self.complicate = opencc.OpenCC("t2s").convert, opencc.OpenCC("s2t").convert
         self.known = lambda character: tokenizer.encode(character)[0] != UNK
         self.wanted = wanted

@@ -16,14 +16,14 @@ from omegaconf import DictConfig, OmegaConf
 
 from data.batching import Batch
 from data.errors import DuetError, Missing
-from data.files import write_text
+from data.files import write_json, write_text
 from data.module import PairData
 from data.sources import Pair, TwoFiles, read_lines
 from data.tones import Tones
 from model.base import attention_shapes
 from tasks import alignment, heatmap, using
 from tasks.build import Translator, build_data, respect_limits
-from tasks.cli import CONF, write_json
+from tasks.cli import CONF
 from tasks.couplet_scores import baselines, with_bleu
 from tasks.decoding import Decode
 from tasks.metrics import scores

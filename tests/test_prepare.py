@@ -308,7 +308,7 @@ WRITES = ["train.tsv", "valid.tsv", "test.tsv", "README.md", "account.json"]
 def test_a_full_disk_or_an_interruption_leaves_what_was_there(shell, build, monkeypatch, name, kind):
     build("seed=2")
     before = content(shell.folder / "out")
-    whole = prepare.commands.write_text
+    whole = prepare.files.write_text
 
     def write(path, text):
         if path.name == name:
@@ -316,7 +316,7 @@ def test_a_full_disk_or_an_interruption_leaves_what_was_there(shell, build, monk
             raise kind
         whole(path, text)
 
-    monkeypatch.setattr(prepare.commands, "write_text", write)
+    monkeypatch.setattr(prepare.files, "write_text", write)
     for words in (["overwrite=true"], ["out=new"]):
         done = build(*words)
         if isinstance(kind, OSError):
