@@ -1,6 +1,7 @@
 """What the commands of `data` and of `tasks` share: reading overrides, and errors in words."""
 
 import difflib
+import errno
 import functools
 import os
 import re
@@ -52,10 +53,12 @@ def explain(error: BaseException, config: str) -> str | None:
         return f"cannot read the override {error.override!r}: write key=value, a value with special characters in quotes"
     if isinstance(error, ConfigCompositionException | omegaconf.errors.OmegaConfBaseException | HydraException):
         return _composition(error, config)
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return f"the disk is full: {error.filename or error}"
     if isinstance(error, PermissionError | FileNotFoundError | NotADirectoryError | IsADirectoryError | FileExistsError):
         return f"{error.strerror}: {error.filename}"
-    if isinstance(error, OSError) and error.errno == 28:
-        return f"the disk is full: {error.filename or error}"
+    if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.EROFS, errno.ELOOP):
+        return f"{error.strerror}: {error.filename}"
     return None
 
 

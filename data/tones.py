@@ -67,7 +67,7 @@ def _finder(system: str) -> Callable[[str], Tone]:
 
 def is_mark(character: str) -> bool:
     """Whether it is punctuation (of any script) or a blank: it has no tone and no place in a clause."""
-    return unicodedata.category(character)[0] in "PZ"
+    return unicodedata.category(character)[0] in "PZ" or character.isspace()
 
 
 def clauses(line: str) -> list[int]:

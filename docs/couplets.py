@@ -59,6 +59,8 @@ def read(words: Sequence[str]) -> tuple[dict[str, Path], dict[str, str]]:
     for folder in folders.values():
         if not (folder / "metrics.json").is_file():
             raise DuetError(f"{folder} has no metrics.json: name a folder that evaluate.py has written")
+        if "systems" not in json.loads((folder / "metrics.json").read_text(encoding="utf-8")).get("couplet", {}):
+            raise DuetError(f"{folder} has no figures of couplets: evaluate with metrics=couplet")
     return folders, settings
 
 

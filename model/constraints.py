@@ -106,9 +106,8 @@ def only_where(tokens: Tensor, token: int) -> Constraint:
 
     def constraint(scores: Tensor, prefix: Tensor, source: Tensor, sentence: Tensor) -> Tensor:
         place = prefix.size(1)
-        if place >= tokens.size(1):
-            return scores
-        return _without(scores, token, tokens[sentence, place] != token)
+        other = tokens[sentence, place] != token if place < tokens.size(1) else torch.ones_like(sentence, dtype=torch.bool)
+        return _without(scores, token, other)
 
     return constraint
 

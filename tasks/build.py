@@ -18,7 +18,7 @@ from data.module import PairData
 from data.tokenizer import PAD, Tokenizer, restore
 from data.tones import Tones
 from model.base import Seq2Seq, least
-from model.ensemble import Ensemble
+from model.ensemble import WAYS, Ensemble
 from model.search import score
 from tasks import values
 from tasks.decoding import About, Decode, Decoded, Greedy, Request, target_ids
@@ -285,6 +285,8 @@ def load(*paths: str | Path, way: str = "linear") -> Translator:
     Raises DuetError for a file that is missing, damaged, not ours, or names anything but Duet's own parts, and for an
     ensemble whose tokenizers differ.
     """
+    if way not in WAYS:
+        raise DuetError(f"ensemble is {way!r}: choose {', '.join(WAYS)}")
     first, *others = [revive(read_checkpoint(path), path) for path in paths]
     if not others:
         return first
@@ -292,10 +294,7 @@ def load(*paths: str | Path, way: str = "linear") -> Translator:
         for side in ("src_tokenizer", "tgt_tokenizer"):
             if getattr(first, side).state() != getattr(other, side).state():
                 raise DuetError(f"{paths[0]} and {path} are no ensemble: their {side} are not the same")
-    try:
-        model = Ensemble([first.model, *(other.model for other in others)], way=way)
-    except ValueError as error:
-        raise DuetError(str(error)) from None
+    model = Ensemble([first.model, *(other.model for other in others)], way=way)
     return Translator(model.eval(), first.src_tokenizer, first.tgt_tokenizer, first.config)
 
 

@@ -87,7 +87,10 @@ def values_of(key: str, words: Sequence[str]) -> list[str]:
     """The same where it may be a list: key=[a,b]."""
     for word in reversed(words):
         if word.startswith(f"{key}="):
-            value = OverridesParser.create().parse_override(word).value()
+            override = OverridesParser.create().parse_override(word)
+            if override.is_sweep_override():
+                raise DuetError(f"several are a list: write {key}=[{word.partition('=')[2]}]")
+            value = override.value()
             names = [str(name) for name in (value if isinstance(value, list) else [value])]
             if names:
                 return names

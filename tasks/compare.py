@@ -33,7 +33,7 @@ from tasks.evaluation import (
     writable,
 )
 from tasks.hparams import leaves, settings
-from tasks.lines import piped
+from tasks.lines import piped, say
 from tasks.metrics import tokenizer_for
 from tasks.samples import check_places
 
@@ -71,7 +71,7 @@ def evaluate_all(candidates: Sequence[Candidate], out: Path) -> Outcomes:
         folder, reuse = result_folder(candidate, out), candidate.subject.config.reuse
         outcomes[candidate.name] = outcome = evaluate(candidate.subject, folder, reuse=reuse, must_align=False)
         how = "translated before, nothing has changed" if outcome.reused else f"translated in {outcome.result['seconds']:.1f} s"
-        print(f"{candidate.name}: BLEU {outcome.result['bleu']:.2f} ({how}: {outcome.out})", flush=True)
+        say(f"{candidate.name}: BLEU {outcome.result['bleu']:.2f} ({how}: {outcome.out})")
     return outcomes
 
 
@@ -246,7 +246,7 @@ def main() -> None:
     candidates = [read(entry, words) for entry in entries]
     config = candidates[0].subject.config
     for remark in remarks:
-        print(remark)
+        say(remark)
     out = report_folder(config, paths, candidates[0].subject.split)
     report = compare(candidates, out)
     ranks = {model["name"]: rank for rank, model in enumerate(report["models"])}

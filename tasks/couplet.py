@@ -171,7 +171,7 @@ class Poet(NamedTuple):
         """The best answers that differ from this one at one place (from 1) only."""
         fixed = answer.plain[: place - 1] + FREE + answer.plain[place:]
         decode = dataclasses.replace(self.decode, size=4 * count, n_best=count, groups=1)
-        asked = Request(question.known.text, fixed=fixed, avoid=question.known.avoid)
+        asked = dataclasses.replace(question.known, fixed=fixed)
         return [self.answer(question, hypothesis) for hypothesis in self.search([asked], decode)[0]]
 
 
@@ -280,13 +280,13 @@ def look(poet: Poet, command: str, last: tuple[Question, list[Answer]] | None) -
 
 def check(config: DictConfig) -> None:
     check_names(config, {"format": FORMATS, "script": SCRIPTS})
+    if not config.decode._target_.endswith(".Couplet"):
+        raise DuetError("tasks.couplet needs decode=couplet; tasks.translate searches without the rules")
 
 
 def poet_of(words: Sequence[str]) -> Poet:
     """Loads what the words name. Raises DuetError for what a user can mend."""
     model, config, decode = use("couplet", words, check)
-    if not isinstance(decode, Couplet):
-        raise DuetError("tasks.couplet needs decode=couplet; tasks.translate searches without the rules")
     if decode.n_best < config.answers:
         raise DuetError(f"answers={config.answers} needs as large a decode.n_best (and decode.size), not {decode.n_best}")
     return Poet(model, decode, config, Tones(decode.tone_system), Script(model.tgt_tokenizer, config.script))

@@ -201,13 +201,16 @@ def random_baseline(uppers: Lines, training: Lines, *, seed: int = 1) -> list[st
     return [draw.choice(by_length[nearest[len(upper)]]) for upper in uppers]
 
 
-def with_bleu(uppers: Lines, lowers: Lines, references: Lines, tones: Tones) -> dict[str, float | int | None]:
+def with_bleu(
+    uppers: Lines, lowers: Lines, references: Lines, tones: Tones, particles: Collection[str] = PARTICLES
+) -> dict[str, float | int | None]:
     """Character BLEU and `couplet_scores`."""
-    return {"bleu": quick_scores(lowers, references, tokenize="char")["bleu"]} | couplet_scores(uppers, lowers, tones)
+    bleu = quick_scores(lowers, references, tokenize="char")["bleu"]
+    return {"bleu": bleu} | couplet_scores(uppers, lowers, tones, particles)
 
 
 def baselines(
-    uppers: Lines, references: Lines, training: Lines, tones: Tones, *, seed: int = 1
+    uppers: Lines, references: Lines, training: Lines, tones: Tones, particles: Collection[str] = PARTICLES, *, seed: int = 1
 ) -> dict[str, dict[str, float | int | None]]:
     """What the references themselves, copies of the upper lines and random lines get: name -> `with_bleu`. A copy's form is
     perfect, and it breaks every rule of words and tones.
@@ -217,4 +220,4 @@ def baselines(
     systems = {"reference": list(references), "copy": list(uppers)}
     if training:
         systems["random"] = random_baseline(uppers, training, seed=seed)
-    return {name: with_bleu(uppers, lines, references, tones) for name, lines in systems.items()}
+    return {name: with_bleu(uppers, lines, references, tones, particles) for name, lines in systems.items()}

@@ -148,14 +148,16 @@ class Job:
         if not all(self._suits(own, other) for own, other in self._fixed(self.template)):
             self.unmet.append("punctuation")
         self.words = self._words(request.words)
-        asked = {*self.template.replace(FREE, ""), *"".join(self.words)}
+        marks = filter(is_mark, self.upper) if punctuation else ()
+        asked = {*self.template.replace(FREE, ""), *"".join(self.words), *marks}
         self.unmet += [f"avoid {character}" for character in dict.fromkeys(request.avoid) if character in asked]
         self.avoid = [character for character in dict.fromkeys(request.avoid) if character not in asked]
         self.needs = tables.needs(self.upper)
 
     def can_drop(self, wishes: Sequence[str]) -> bool:
         """Whether there can be an answer, and these wishes are asked of it."""
-        asked = {"avoid": self.avoid, "words": self.words, "punctuation": any(map(is_mark, self.upper + self.template))}
+        marks = any(map(is_mark, self.upper + self.template.replace(FREE, "")))
+        asked = {"avoid": self.avoid, "words": self.words, "punctuation": marks}
         return self.possible and all(asked[name] for name in wishes)
 
     def _fixed(self, template: str) -> Iterator[tuple[str, str]]:
@@ -202,6 +204,14 @@ class Job:
         found = [template for template in dict.fromkeys(self.ways(self.words)) if self._keeps(template, rules)]
         step = max(1.0, len(found) / count)
         return [found[int(i * step)] for i in range(min(count, len(found)))]
+
+    def mirrored(self, template: str) -> str:
+        """With each fixed character that the model does not know also where the upper line repeats the one above it: the search
+        itself cannot tell it from others.
+        """
+        unknown = {upper: own for own, upper in self._fixed(template) if self.tables.id(own) == UNK and not is_mark(upper)}
+        pairs = zip(template, self.upper)
+        return "".join(unknown.get(upper, own) if own == FREE else own for own, upper in pairs)
 
     def _keeps(self, template: str, rules: frozenset[str]) -> bool:
         pairs = [(own, upper) for own, upper in self._fixed(template) if not (is_mark(own) or is_mark(upper))]
@@ -284,7 +294,8 @@ class Session:
         return {place: lines[: self.decode.n_best] for place, lines in ranked.items()}
 
     def templates(self, job: Job, asked: Asked) -> list[str]:
-        return job.templates(asked.rules, self.decode.placements) if "words" in asked.wishes else [job.template]
+        found = job.templates(asked.rules, self.decode.placements) if "words" in asked.wishes else [job.template]
+        return [*map(job.mirrored, found)] if "repetition" in asked.rules else found
 
     def beam(self, rows: Sequence[tuple[int, str]], asked: Asked) -> list[list[Found]]:
         """The lines of each (sentence, template)."""

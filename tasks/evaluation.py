@@ -19,7 +19,7 @@ from data.errors import DuetError, Missing
 from data.files import write_json, write_text
 from data.module import PairData
 from data.sources import Pair, TwoFiles, read_lines
-from data.tones import Tones
+from data.tones import PARTICLES, Tones
 from model.base import attention_shapes
 from tasks import alignment, heatmap, using
 from tasks.build import Translator, build_data, respect_limits
@@ -187,13 +187,14 @@ def couplet_figures(subject: Subject, hypotheses: Sequence[str], training: Seque
     the references. training: lower lines to draw random ones from; without any there are no random ones.
     """
     system = subject.config.metrics.couplet
+    particles = getattr(subject.decode, "particles", PARTICLES)
     tones, known = Tones(system), subject.model.score(subject.sources, subject.references, limit=subject.data.max_target)
     losses = [-value for found in known for value in found.token_log_probs]
     return {
         "tones": system,
         "perplexity": math.exp(sum(losses) / max(1, len(losses))),
-        "systems": {"answers": with_bleu(subject.sources, hypotheses, subject.references, tones)}
-        | baselines(subject.sources, subject.references, training, tones, seed=subject.config.seed),
+        "systems": {"answers": with_bleu(subject.sources, hypotheses, subject.references, tones, particles)}
+        | baselines(subject.sources, subject.references, training, tones, particles, seed=subject.config.seed),
     }
 
 
@@ -227,14 +228,13 @@ def as_lines(lines: Iterable[str]) -> str:
 
 def draw_heatmaps(subject: Subject, count: int, out: Path) -> None:
     """All attention of the first sentences, as out/heatmaps/<kind>_<n>.png."""
+    if count and not attention_shapes(subject.model.model):
+        print("no heatmaps: this model has no attention")
+        return
     for n, sentence in enumerate(subject.sources[:count], 1):
         if not sentence.strip():
             continue
-        seen = look(subject, n - 1)
-        if not seen.attention:
-            print("no heatmaps: this model has no attention")
-            return
-        for kind, figure in seen.figures(subject.config.layers, subject.config.heads):
+        for kind, figure in look(subject, n - 1).figures(subject.config.layers, subject.config.heads):
             heatmap.save(figure, out / "heatmaps" / f"{kind}_{n}.png")
 
 

@@ -57,7 +57,19 @@ def piped() -> Iterator[None]:
         if sys.stdout is not None:  # closed, with output=FILE
             sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _stop_telling()
+
+
+def say(text: str) -> None:
+    """Prints at once. Where nobody reads stdout any more, the work goes on all the same."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        _stop_telling()
+
+
+def _stop_telling() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Output:

@@ -100,7 +100,8 @@ def _boards(trainer: Trainer) -> list:
 class Look:
     """One sentence, what a model makes of it, and its attention while it does.
 
-    attention: "encoder" | "decoder" | "cross" -> (layers, H, T, S). Row t of "cross" belongs to the token it predicts.
+    attention: "encoder" | "decoder" | "cross" -> (layers, H, T, S); {} where no answer was found. Row t of "cross" belongs to
+    the token it predicts.
     place: of the sentence in its file, on which a random search depends.
     """
 
@@ -109,7 +110,7 @@ class Look:
         found = decode(model.model, model.batch([(tokens, [])], [place]), About(model.tgt_tokenizer, [Request(source)]))
         best = found.hypotheses.tokens[0, 0]
         ids = best[best != PAD].tolist()
-        self.text, self.attention = found.texts[0][0], model.attention(tokens, ids)
+        self.text, self.attention = found.texts[0][0], model.attention(tokens, ids) if ids else {}
         source_pieces = model.src_tokenizer.pieces([*tokens, EOS])
         gold_pieces, tgt_pieces = model.tgt_tokenizer.pieces(ids), model.tgt_tokenizer.pieces([BOS, *ids[:-1]])
         self.labels = {  # rows, columns

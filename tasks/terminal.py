@@ -49,6 +49,8 @@ def attention(model: "Translator", source: str, ids: list[int], limit: int | Non
     from tasks import heatmap  # takes a second to load, which a prompt need not wait for
 
     tokens = model.src_tokenizer.encode(source)[:limit]
+    if not tokens or not ids:
+        return "there is nothing to look at"
     weights = model.attention(tokens, ids).get("cross")
     if weights is None:
         return "this model has no attention"

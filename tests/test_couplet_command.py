@@ -199,6 +199,10 @@ def test_answers_differ_and_alternatives_differ_at_one_place(ckpt, monkeypatch, 
     others = poet.alternatives(question, answers[0], 3, 5)
     assert len({o.text for o in others}) == 5 and all(distance(o.text, answers[0].text) <= 1 for o in others)
     assert others[0].text == answers[0].text or others[0].score >= answers[0].score
+    question = poet.question("白日依山尽|+云")
+    best = poet.answers([question])[0][0]
+    place = best.plain.index("云") + 1
+    assert all("云" in other.text for other in poet.alternatives(question, best, place, 5)), "what was asked for still is"
 
 
 @pytest.mark.parametrize(
@@ -234,6 +238,8 @@ def test_a_line_that_is_too_long_is_told_with_its_number(ckpt):
         (["answers=0"], "answers must be"),
         (["answers=30"], "decode.n_best"),
         (["decode=beam"], "decode=couplet"),
+        (["decode=greedy"], "decode=couplet"),
+        (["decode=sample"], "decode=couplet"),
         (["decode.tones=loud"], "decode.tones"),
         (["decode.give_up=[length]"], "decode.give_up"),
         (["frob=1"], "frob"),

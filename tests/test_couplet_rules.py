@@ -176,6 +176,11 @@ def keeps(upper, lower, decode, tones):
     return decode.tones != "hard" or all(t.bits(b) & need == need for b, need in zip(lower, t.needs(upper)))
 
 
+def keeps_repetition(upper, lower):
+    pairs = [(a, b) for a, b in zip(upper, lower) if a not in "，" and b not in "，"]
+    return all((a == c) == (b == d) for (a, b), (c, d) in itertools.combinations(pairs, 2))
+
+
 SMALL = "，春山水海看之"
 UPPERS = ["春", "水海", "春山水", "海海春", "春，海", "看之水", "龘春", "山之，之", "春山水海看"]
 
@@ -226,6 +231,9 @@ REQUESTS = [  # what is asked -> what is given up
     (Request("白日依山尽", fixed="-海---"), {("tones",)}),  # 日 and 海 are both oblique
     (Request("白日依山尽", words=("龘靐",)), {()}),  # characters that the model does not know
     (Request("白日依山尽", words=("龘", "春"), avoid="花"), {()}),
+    (Request("山山水水", fixed="龘---"), {()}),  # 龘龘, though the model knows no 龘
+    (Request("山山水水", words=("龘",)), {()}),
+    (Request("春，风月", avoid="，海"), {("avoid ，",)}),
     (Request("矣风月", fixed="矣--"), {()}),  # a particle, though the model does not know it
     (Request("一"), {()}),
     (Request(FORTY), {()}),
@@ -244,6 +252,7 @@ def test_what_is_asked_is_met_or_told(request_, wanted):
         assert len(h.text) == len(request_.text)
         assert all(own in (FREE, got) for own, got in zip(request_.fixed, h.text))
         assert all(word in h.text for word in request_.words if f"word {word}" not in h.given_up)
+        assert keeps_repetition(request_.text, h.text) or "repetition" in h.given_up
         assert not any(c in h.text for c in request_.avoid if f"avoid {c}" not in h.given_up)
 
 
@@ -310,6 +319,7 @@ def test_templates_are_no_more_than_asked_for():
         ({}, Request("春，风", words=("山水花",)), ("word 山水花",)),
         ({"no_repeat_ngram": 1}, Request("春，风，月", fixed="，----"), ("punctuation",)),
         ({}, Request("春，风", avoid=ALPHABET.replace("，", "")), ("avoid",)),
+        ({"give_up": [], "no_repeat_ngram": 1}, Request("山山"), ("no line keeps all that is asked",)),
         ({"tones": "hard"}, Request("春风", avoid=ALPHABET), ("avoid",)),
     ],
 )

@@ -8,14 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 import torch
 
 from data.errors import DuetError
+from data.tokenizer import UNK
 from tasks import heatmap, load, terminal, translate
 from tasks.build import BLANK
-from tasks.decoding import Beam, Greedy, Request
+from tasks.decoding import Beam, Greedy, Request, Sample
 from tasks.lines import windows
 from tests.runs import ROOT, TINY_RNN, WORDS
 
@@ -146,6 +148,9 @@ MISTAKES = {
     "no such column": (["ckpt=a.ckpt", "input=in.tsv", "column=fr"], ["in.tsv has no column 'fr'", "en, de"]),
     "no column of that number": (["ckpt=a.ckpt", "input=in.tsv", "column=2"], ["in.tsv, line 1: no column 2"]),
     "an ensemble of strangers": (["ckpt=[a.ckpt,other.ckpt]"], ["a.ckpt and other.ckpt are no ensemble", "tokenizer"]),
+    "a list without brackets": (["ckpt=a.ckpt,b.ckpt"], ["write ckpt=[a.ckpt,b.ckpt]"]),
+    "an ensemble of one in another way": (["ckpt=a.ckpt", "ensemble=max"], ["linear, log_linear", "'max'"]),
+    "a name too long": (["ckpt=a.ckpt", "input=in.txt", f"output={'x' * 300}"], ["File name too long"]),
     "an ensemble of another way": (["ckpt=[a.ckpt,a.ckpt]", "ensemble=max"], ["linear, log_linear", "'max'"]),
     "alignment in text": (["ckpt=a.ckpt", "align=true"], ["align=true needs format=json"]),
     "resume without a file": (["ckpt=a.ckpt", "input=in.txt", "resume=true"], ["output=FILE"]),
@@ -352,6 +357,19 @@ def test_prefixes_are_kept(here):
             assert all(h.text.startswith(prefix) for h in hypotheses) if prefix != "vier" else hypotheses == [BLANK]
     free = model.search(["three"], decode=Greedy())[0]
     assert model.search(asked, decode=Greedy())[1][0].text == free[0].text
+
+
+@pytest.mark.parametrize("decode", [Greedy(), Beam(), Sample()])
+def test_nothing_unknown_comes_after_a_prefix_or_beside_one(here, decode):
+    model = load(here.folder / "a.ckpt")
+    project = model.model.project
+    likely = torch.zeros(len(model.tgt_tokenizer))
+    likely[UNK] = 50.0
+    model.model.project = lambda hidden: project(hidden) + likely
+    assert "⁇" in model.search(["five"], decode=replace(decode, unk=True))[0][0].text
+    asked = [Request("one two", prefix="zw☃"), "three", Request("five", prefix="zwei drei")]
+    for (found,) in model.search(asked, decode=decode):
+        assert "⁇" not in found.text.replace("zw⁇", "")
 
 
 def test_a_prefix_stands_whatever_the_rules_say(here):
