@@ -304,20 +304,18 @@ class Session:
         fixed = self.padded([self.fixed(job, template, asked) for job, (_, template) in zip(jobs, rows)])
         lengths = torch.tensor([job.size for job in jobs], device=device)
         source = self.padded([[self.id(character) for character in job.upper] for job in jobs])
-        rules = [
-            *self.decode.rules(),
-            constraints.at_least(lengths, eos=EOS),
-            constraints.fixed(fixed, eos=EOS, pad=PAD),
-            *self.rules(jobs, fixed, asked),
-        ]
-        common = {"max_len": lengths, "constraints": rules, "source": source, **IDS}
+        rules = [*self.decode.rules(), constraints.at_least(lengths, eos=EOS), *self.rules(jobs, fixed, asked)]
+        never = [] if self.decode.unk or (fixed == UNK).any() else [UNK]
+        common = {"max_len": lengths, "constraints": rules, "source": source, "never": never, **IDS}
         best = self.decode.search(self.model, Batch(*(part[which] for part in self.batch)), common)
         return [self.lines_of(best, row, job, template) for row, (job, (_, template)) in enumerate(zip(jobs, rows))]
 
     def rules(self, jobs: Sequence[Job], fixed: Tensor, asked: Asked) -> list[Constraint]:
         device, chosen = fixed.device, []
         marks, particles = self.tables.marks.to(device), self.tables.particles.to(device)
-        if not self.decode.unk:
+        if (fixed != PAD).any():
+            chosen.append(constraints.fixed(fixed, eos=EOS, pad=PAD))
+        if not self.decode.unk and (fixed == UNK).any():
             chosen.append(constraints.only_where(fixed, UNK))
         if "punctuation" in asked.wishes:
             chosen.append(constraints.where_free(fixed, constraints.punctuation(marks), pad=PAD))
