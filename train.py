@@ -98,7 +98,7 @@ def train(config: DictConfig, folder: Path, watch: Stopwatch) -> None:
         summary |= test(trainer, task, data, checkpoints.folder(trainer) / "best.ckpt")
     if trainer.is_global_zero:
         write_json(folder / "metrics.json", summary)
-        report(summary, folder, data)
+        report(summary, folder, data, config.trainer.max_steps)
 
 
 def make_trainer(config: DictConfig, folder: Path, callbacks: list[lightning.Callback]) -> lightning.Trainer:
@@ -192,10 +192,12 @@ def test(trainer: lightning.Trainer, task: Seq2SeqTask, data: PairData, best: Pa
 SHOWN = (("BLEU", "bleu"), ("chrF", "chrf"), ("exact match", "exact_match"))
 
 
-def report(summary: dict, folder: Path, data: PairData) -> None:
-    """What came out, and where to look."""
+def report(summary: dict, folder: Path, data: PairData, max_steps: int) -> None:
+    """What came out, and where to look. max_steps: what was planned; -1: no number."""
     best = folder / "checkpoints" / "best.ckpt"
-    print(f"\ntrained {summary['steps']:,} steps in {summary['seconds']:.0f} s; best at step {summary['best_step']:,}", end="")
+    planned = f" of {max_steps:,}" if summary["steps"] < max_steps else ""
+    done = f"trained {summary['steps']:,}{planned} steps in {summary['seconds']:.0f} s"
+    print(f"\n{done}; best at step {summary['best_step']:,}", end="")
     print(f": val/bleu {summary['val/bleu']:.2f}" if "val/bleu" in summary else "")
     if "test/bleu" in summary:
         numbers = [f"{title} {summary[f'test/{name}']:.2f}" for title, name in SHOWN]

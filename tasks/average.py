@@ -58,8 +58,8 @@ def chosen(run: Path, count: int, by: str) -> list[Path]:
     folder = run if run.name == "checkpoints" else run / "checkpoints"
     steps = {int(found[1]): path for path in folder.glob("step_*.ckpt") if (found := re.fullmatch(r"step_(\d+)", path.stem))}
     if len(steps) < count:
-        raise DuetError(f"{folder} has {len(steps)} checkpoints step_<n>.ckpt, not {count}: lower n, or train with a larger "
-                        f"callbacks.checkpoints.keep")  # fmt: skip
+        raise DuetError(f"{folder} has {len(steps)} checkpoints step_<n>.ckpt, not {count}: lower n, or train with more "
+                        f"validations (trainer.val_check_interval) and keep as many (callbacks.checkpoints.keep)")  # fmt: skip
     order = sorted(steps, reverse=True)
     if by == "best":
         curve = runs.curve(folder.parent)

@@ -288,7 +288,8 @@ def report_folder(config: DictConfig, paths: Sequence[str], split: str) -> Path:
         return Path(str(config.out))
     only = Path(paths[0])
     of_runs = len(paths) == 1 and only.is_dir() and not (only / "checkpoints" / runs.BEST).is_file()
-    return (only if of_runs else Path()) / "compare" / f"{split}-{decode_name(config.decode)}"
+    part = "" if config.limit is None else f"-first_{config.limit}"
+    return (only if of_runs else Path()) / "compare" / f"{split}-{decode_name(config.decode)}{part}"
 
 
 if __name__ == "__main__":

@@ -162,10 +162,14 @@ class Poet(NamedTuple):
 
     def answer(self, question: Question, hypothesis: Translation) -> Answer:
         written, plain = question.written, hypothesis.text
-        shown = self.script.back(plain, written.text, written.fixed.replace(FREE, "") + "".join(written.words))
+        names = {f"word {known}": f"word {word}" for known, word in zip(question.known.words, written.words)}
+        given_up = [names.get(name, name) for name in hypothesis.given_up]
+        own = written.words[: len(written.words) - len(self.config.words)]  # those of the options are for any script
+        kept = [word for word in own if f"word {word}" not in given_up]
+        shown = self.script.back(plain, written.text, written.fixed.replace(FREE, "") + "".join(kept))
         broken = broken_rules(question.known.text, plain, self.tones, self.decode.particles) if plain else []
         numbers = (hypothesis.score, hypothesis.log_prob)
-        return Answer(shown, plain, tones_of(plain, self.tones), *numbers, broken, list(hypothesis.given_up))
+        return Answer(shown, plain, tones_of(plain, self.tones), *numbers, broken, given_up)
 
     def alternatives(self, question: Question, answer: Answer, place: int, count: int) -> list[Answer]:
         """The best answers that differ from this one at one place (from 1) only."""

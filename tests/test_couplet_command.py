@@ -11,7 +11,7 @@ import torch
 from data.errors import DuetError
 from data.tokenizer import Characters, SentencePiece
 from data.tones import Tones
-from tasks import couplet, load
+from tasks import cli, couplet, load
 from tasks.build import BLANK
 from tasks.couplet import broken_rules, distance, parse, tones_of, wide
 from tasks.couplet_search import Couplet
@@ -203,6 +203,16 @@ def test_answers_differ_and_alternatives_differ_at_one_place(ckpt, monkeypatch, 
     best = poet.answers([question])[0][0]
     place = best.plain.index("云") + 1
     assert all("云" in other.text for other in poet.alternatives(question, best, place, 5)), "what was asked for still is"
+
+
+def test_words_of_the_options_are_written_as_the_answer_is_and_a_word_given_up_changes_nothing(ckpt):
+    words = cli.readable([f"ckpt={ckpt}", "script=traditional", "words=[春风]", "answers=1"], lists=["words"])
+    poet = couplet.poet_of(words)
+    (best,) = poet.answers([poet.question("白日依山尽")])[0]
+    assert "春風" in best.text and "风" not in best.text
+    poet = couplet.poet_of([f"ckpt={ckpt}", "script=simplified", "answers=1"])
+    (best,) = poet.answers([poet.question("白日依山尽|+春風秋月花红")])[0]
+    assert best.given_up == ["word 春風秋月花红"] and "風" not in best.text
 
 
 @pytest.mark.parametrize(

@@ -386,6 +386,16 @@ def test_a_prefix_stands_whatever_the_rules_say(here):
 
 
 @pytest.mark.parametrize("wish", [{"fixed": "--"}, {"words": ("eins",)}, {"avoid": "e"}])
+def test_a_line_is_no_list_of_lines_and_a_list_is_an_ensemble(here):
+    path = here.folder / "a.ckpt"
+    for wrong in ("one two", Request("one two")):
+        with pytest.raises(TypeError, match="write .line."):
+            load(path).search(wrong)
+    with pytest.raises(TypeError, match="write .line."):
+        load(path).translate("one two")
+    assert load([path, path]).translate(["one two"]) == load(path).translate(["one two"])
+
+
 def test_what_only_couplets_can_heed_is_told(here, wish):
     with pytest.raises(DuetError, match="need decode=couplet"):
         load(here.folder / "a.ckpt").search(["three", Request("one two", **wish)])
