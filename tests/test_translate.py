@@ -385,7 +385,6 @@ def test_a_prefix_stands_whatever_the_rules_say(here):
             assert "⁇" not in hypothesis.text[len(prefix) :]
 
 
-@pytest.mark.parametrize("wish", [{"fixed": "--"}, {"words": ("eins",)}, {"avoid": "e"}])
 def test_a_line_is_no_list_of_lines_and_a_list_is_an_ensemble(here):
     path = here.folder / "a.ckpt"
     for wrong in ("one two", Request("one two")):
@@ -396,6 +395,7 @@ def test_a_line_is_no_list_of_lines_and_a_list_is_an_ensemble(here):
     assert load([path, path]).translate(["one two"]) == load(path).translate(["one two"])
 
 
+@pytest.mark.parametrize("wish", [{"fixed": "--"}, {"words": ("eins",)}, {"avoid": "e"}])
 def test_what_only_couplets_can_heed_is_told(here, wish):
     with pytest.raises(DuetError, match="need decode=couplet"):
         load(here.folder / "a.ckpt").search(["three", Request("one two", **wish)])
