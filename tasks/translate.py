@@ -18,6 +18,7 @@ from tqdm import tqdm
 from data.errors import DuetError
 from model.base import attention_shapes, least
 from tasks import alignment, terminal
+from tasks.allocator import give_memory_back
 from tasks.build import Translation, Translator
 from tasks.decoding import Decode
 from tasks.lines import Output, begun, lines_of, piped, terminal_asks, windows
@@ -183,6 +184,7 @@ def run(job: Job) -> None:
             cut, first_cut = cut + len(numbers), first_cut or next(iter(numbers), None)
             number += len(window)
             bar.update(len(window))
+            give_memory_back()
     output.close()
     if cut:
         many = f"{cut} of {number - output.done} lines are longer than {job.limit} tokens and cut there"
