@@ -43,6 +43,12 @@ def run(main: Callable[[], None], config: str, explain: Callable[[BaseException,
         return 2
 
 
+OF_PATHS = {  # what is wrong with a path that a user has given
+    errno.EACCES, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EPERM,
+    errno.EROFS,
+}  # fmt: skip
+
+
 def explain(error: BaseException, config: str) -> str | None:
     """One line for what a user can mend; None for a fault of ours."""
     if isinstance(error, DuetError):
@@ -55,9 +61,7 @@ def explain(error: BaseException, config: str) -> str | None:
         return _composition(error, config)
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return f"the disk is full: {error.filename or error}"
-    if isinstance(error, PermissionError | FileNotFoundError | NotADirectoryError | IsADirectoryError | FileExistsError):
-        return f"{error.strerror}: {error.filename}"
-    if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.EROFS, errno.ELOOP):
+    if isinstance(error, OSError) and error.errno in OF_PATHS:
         return f"{error.strerror}: {error.filename}"
     return None
 

@@ -20,7 +20,7 @@ SETTINGS = {"examples": "30", "data": "../shared/data/couplets"}
 
 def table(folders: dict[str, Path]) -> str:
     """Markdown, a row a figure."""
-    results = {name: json.loads((folder / "metrics.json").read_text(encoding="utf-8")) for name, folder in folders.items()}
+    results = {name: figures_of(folder) for name, folder in folders.items()}
     first = next(iter(results.values()))["couplet"]
     columns = {name: result["couplet"]["systems"]["answers"] for name, result in results.items()}
     columns |= {name: column for name, column in first["systems"].items() if name != "answers"}
@@ -35,6 +35,17 @@ def table(folders: dict[str, Path]) -> str:
     rows += [[title, *map(cell, results.values()), *blank] for title, cell in further.items()]
     head = ["| | " + " | ".join(columns) + " |", "| --- |" + " ---: |" * len(columns)]
     return "\n".join([*head, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def figures_of(folder: Path) -> dict:
+    """What evaluate.py has written. Raises DuetError where that is not there, or has no figures of couplets."""
+    try:
+        result = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DuetError(f"{folder} has no metrics.json: name a folder that evaluate.py has written") from None
+    if "systems" not in result.get("couplet", {}):
+        raise DuetError(f"{folder} has no figures of couplets: evaluate with metrics=couplet")
+    return result
 
 
 def given_up(result: dict) -> str:
@@ -56,11 +67,6 @@ def read(words: Sequence[str]) -> tuple[dict[str, Path], dict[str, str]]:
     settings = SETTINGS | {name: value for name, value in given.items() if name in SETTINGS}
     if not folders or not settings["examples"].isdecimal():
         raise DuetError("give NAME=FOLDER of at least one evaluation; examples is a whole number")
-    for folder in folders.values():
-        if not (folder / "metrics.json").is_file():
-            raise DuetError(f"{folder} has no metrics.json: name a folder that evaluate.py has written")
-        if "systems" not in json.loads((folder / "metrics.json").read_text(encoding="utf-8")).get("couplet", {}):
-            raise DuetError(f"{folder} has no figures of couplets: evaluate with metrics=couplet")
     return folders, settings
 
 

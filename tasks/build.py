@@ -203,7 +203,7 @@ class Translator:
         their file, on which random draws depend (None: 0, 1, …). limit: tokens of a source, at which it is cut (None: what the
         model has positions for). A line that no hypothesis was found for (rules may forbid all) has a blank one.
         """
-        if isinstance(lines, str | Request):
+        if isinstance(lines, str):  # whose characters would be taken for lines
             raise TypeError("lines are a list, even of one: write [line]")
         decode, found = decode or Greedy(), [[BLANK] for _ in lines]
         asked = [Request(line) if isinstance(line, str) else line for line in lines]
@@ -280,8 +280,8 @@ class Translator:
         return result or [BLANK._replace(given_up=given_up[row])]
 
 
-def load(*paths: str | Path | Sequence[str | Path], way: str = "linear") -> Translator:
-    """A checkpoint of ours, ready to translate, on the CPU and in evaluation mode. Several (or a list) are an ensemble.
+def load(*paths: str | Path, way: str = "linear") -> Translator:
+    """A checkpoint of ours, ready to translate, on the CPU and in evaluation mode. Several are an ensemble: load(a, b).
 
     way: how an ensemble joins probabilities, linear or log_linear (`model.ensemble`).
     Raises DuetError for a file that is missing, damaged, not ours, or names anything but Duet's own parts, and for an
@@ -289,7 +289,6 @@ def load(*paths: str | Path | Sequence[str | Path], way: str = "linear") -> Tran
     """
     if way not in WAYS:
         raise DuetError(f"ensemble is {way!r}: choose {', '.join(WAYS)}")
-    paths = [path for part in paths for path in (part if isinstance(part, list | tuple) else [part])]
     first, *others = [revive(read_checkpoint(path), path) for path in paths]
     if not others:
         return first

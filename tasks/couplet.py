@@ -19,6 +19,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import hydra.utils
 from omegaconf import DictConfig
 
 from data.errors import DuetError
@@ -32,6 +33,7 @@ from tasks.couplet_search import FREE, Couplet
 from tasks.decoding import Request
 from tasks.lines import Output, begun, lines_of, piped, terminal_asks, windows
 from tasks.using import check_names, use
+from tasks.width import cells
 
 SHOWN = {Tone.LEVEL: "平", Tone.OBLIQUE: "仄", Tone.BOTH: "通", Tone.UNKNOWN: "？"}
 
@@ -213,7 +215,7 @@ def as_text(poet: Poet, question: Question, answers: Sequence[Answer]) -> str:
 def wide(text: str, marks: str) -> str:
     """The marks, each as wide on a terminal as what it stands under."""
     return "".join(
-        " " * terminal.cells(own) if is_mark(own) else mark if terminal.cells(own) == 2 else "·"
+        " " * cells(own) if is_mark(own) else mark if cells(own) == 2 else "·"
         for own, mark in zip(text, marks)
     )
 
@@ -284,7 +286,7 @@ def look(poet: Poet, command: str, last: tuple[Question, list[Answer]] | None) -
 
 def check(config: DictConfig) -> None:
     check_names(config, {"format": FORMATS, "script": SCRIPTS})
-    if not config.decode._target_.endswith(".Couplet"):
+    if not hydra.utils.get_class(config.decode._target_).takes_wishes:
         raise DuetError("tasks.couplet needs decode=couplet; tasks.translate searches without the rules")
 
 

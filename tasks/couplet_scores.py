@@ -201,16 +201,13 @@ def random_baseline(uppers: Lines, training: Lines, *, seed: int = 1) -> list[st
     return [draw.choice(by_length[nearest[len(upper)]]) for upper in uppers]
 
 
-def with_bleu(
-    uppers: Lines, lowers: Lines, references: Lines, tones: Tones, particles: Collection[str] = PARTICLES
-) -> dict[str, float | int | None]:
-    """Character BLEU and `couplet_scores`."""
-    bleu = quick_scores(lowers, references, tokenize="char")["bleu"]
-    return {"bleu": bleu} | couplet_scores(uppers, lowers, tones, particles)
+def with_bleu(uppers: Lines, lowers: Lines, references: Lines, tones: Tones) -> dict[str, float | int | None]:
+    """Character BLEU and `couplet_scores`, with one list of particles for whatever has written the lines."""
+    return {"bleu": quick_scores(lowers, references, tokenize="char")["bleu"]} | couplet_scores(uppers, lowers, tones)
 
 
 def baselines(
-    uppers: Lines, references: Lines, training: Lines, tones: Tones, particles: Collection[str] = PARTICLES, *, seed: int = 1
+    uppers: Lines, references: Lines, training: Lines, tones: Tones, *, seed: int = 1
 ) -> dict[str, dict[str, float | int | None]]:
     """What the references themselves, copies of the upper lines and random lines get: name -> `with_bleu`. A copy's form is
     perfect, and it breaks every rule of words and tones.
@@ -220,4 +217,4 @@ def baselines(
     systems = {"reference": list(references), "copy": list(uppers)}
     if training:
         systems["random"] = random_baseline(uppers, training, seed=seed)
-    return {name: with_bleu(uppers, lines, references, tones, particles) for name, lines in systems.items()}
+    return {name: with_bleu(uppers, lines, references, tones) for name, lines in systems.items()}

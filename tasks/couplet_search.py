@@ -9,7 +9,7 @@ import math
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -41,6 +41,7 @@ class Couplet(Beam):
     placements: how many ways to place the words that must occur are searched, at most.
     """
 
+    takes_wishes: ClassVar[bool] = True
     max_len_a: float = 1.0
     max_len_b: float = 0.0
     length_penalty: float | str = 0.0

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -79,9 +79,11 @@ class Decode:
     max_len_a, max_len_b: an output has at most a·S + b tokens, S being the source's (EOS not counted on either side); and
     no more than the model has positions for. min_len: tokens before which none ends. no_repeat_ngram: the size of n-grams that
     do not occur twice in an output (0: any may). repetition_penalty: a factor on the log-probability of tokens that the output
-    has already. unk: whether the unknown token may be produced.
+    has already. unk: whether the unknown token may be produced. takes_wishes: whether a search heeds what a Request asks beside
+    its prefix.
     """
 
+    takes_wishes: ClassVar[bool] = False
     max_len_a: float = 2.0
     max_len_b: float = 20.0
     min_len: int = 0

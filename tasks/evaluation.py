@@ -19,7 +19,7 @@ from data.errors import DuetError, Missing
 from data.files import write_json, write_text
 from data.module import PairData
 from data.sources import Pair, TwoFiles, read_lines
-from data.tones import PARTICLES, Tones
+from data.tones import Tones
 from model.base import attention_shapes
 from tasks import alignment, heatmap, using
 from tasks.build import Translator, build_data, respect_limits
@@ -187,14 +187,13 @@ def couplet_figures(subject: Subject, hypotheses: Sequence[str], training: Seque
     the references. training: lower lines to draw random ones from; without any there are no random ones.
     """
     system = subject.config.metrics.couplet
-    particles = getattr(subject.decode, "particles", PARTICLES)
     tones, known = Tones(system), subject.model.score(subject.sources, subject.references, limit=subject.data.max_target)
     losses = [-value for found in known for value in found.token_log_probs]
     return {
         "tones": system,
         "perplexity": math.exp(sum(losses) / max(1, len(losses))),
-        "systems": {"answers": with_bleu(subject.sources, hypotheses, subject.references, tones, particles)}
-        | baselines(subject.sources, subject.references, training, tones, particles, seed=subject.config.seed),
+        "systems": {"answers": with_bleu(subject.sources, hypotheses, subject.references, tones)}
+        | baselines(subject.sources, subject.references, training, tones, seed=subject.config.seed),
     }
 
 

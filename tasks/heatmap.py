@@ -41,7 +41,7 @@ from matplotlib.image import AxesImage
 from matplotlib.text import Text
 from PIL import Image
 
-from tasks.terminal import cells, combines
+from tasks.width import cells, combines
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Labels: a token as a reader should see it

@@ -1,7 +1,6 @@
-"""Terminals: a conversation, attention in characters, and the width of text."""
+"""A prompt: lines are answered as they come, and attention is drawn in characters."""
 
 import sys
-import unicodedata
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -56,13 +55,3 @@ def attention(model: "Translator", source: str, ids: list[int], limit: int | Non
         return "this model has no attention"
     columns = model.src_tokenizer.pieces([*tokens, EOS])
     return heatmap.terminal(weights.mean(dim=(0, 1)), model.tgt_tokenizer.pieces(ids), columns, color=sys.stdout.isatty())
-
-
-def cells(text: str) -> int:
-    """Width in terminal cells: 2 for a wide (East Asian) character, 0 for a mark on the one before it, else 1."""
-    return sum(0 if combines(char) else 1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
-
-
-def combines(char: str) -> bool:
-    """Whether it stands on the character before it."""
-    return unicodedata.category(char) in ("Mn", "Me")

@@ -24,7 +24,6 @@ from tasks.decoding import Decode
 from tasks.lines import Output, begun, lines_of, piped, terminal_asks, windows
 from tasks.using import check_names, use
 
-FORMATS = ("text", "json")
 PART = 1_000_003  # between the places of two sentences of one line: no line of a file of that length has the same
 
 
@@ -86,11 +85,8 @@ def translated(job: Job, lines: Sequence[Line]) -> list[str]:
     starts = list(itertools.accumulate((len(line.parts) for line in lines), initial=0))
     places = [line.number - 1 + part * PART for line in lines for part in range(len(line.parts))]
     found = search(job, flat, places)
-    results = []
-    for line, begin, end in zip(lines, starts, starts[1:]):
-        parts = found[begin:end]
-        results.append(as_json(job, line, parts) if job.config.format == "json" else joined(part[0].text for part in parts))
-    return results
+    write = FORMATS[job.config.format]
+    return [write(job, line, found[begin:end]) for line, begin, end in zip(lines, starts, starts[1:])]
 
 
 def search(job: Job, texts: Sequence[str], places: Sequence[int]) -> list[list[Translation]]:
@@ -105,6 +101,11 @@ def joined(texts: Iterable[str]) -> str:
         chinese = whole and "\u3000" <= whole[-1] <= "\uffef"
         whole = whole + ("" if not whole or not text or chinese else " ") + text
     return whole
+
+
+def as_text(job: Job, line: Line, found: list[list[Translation]]) -> str:
+    """The best hypothesis; of a line that was split those of its sentences."""
+    return joined(part[0].text for part in found)
 
 
 def as_json(job: Job, line: Line, found: list[list[Translation]]) -> str:
@@ -131,6 +132,9 @@ def of_hypothesis(hypothesis: Translation) -> dict:
     return {"text": hypothesis.text, **numbers, "tokens": tokens}
 
 
+FORMATS = {"text": as_text, "json": as_json}
+
+
 # The prompt
 
 HELP = (
@@ -152,16 +156,24 @@ def prompt(model: Translator, search: Callable[[str], list[Translation]], limit:
 
 def answer(model: Translator, command: str, last: tuple[str, list[Translation]] | None, limit: int) -> str:
     """What a command prints."""
-    if command not in ("attention", "best", "next"):
+    if command not in COMMANDS:
         return HELP
-    if last is None:
-        return "nothing has been translated yet"
-    source, found = last
-    if command == "best":
-        return "\n".join(f"{hypothesis.score:8.3f}  {hypothesis.text}" for hypothesis in found)
-    if command == "next":
-        return "\n".join(f"{probability:8.3f}  {piece}" for piece, probability in model.alternatives(source))
+    return COMMANDS[command](model, *last, limit) if last else "nothing has been translated yet"
+
+
+def attention(model: Translator, source: str, found: list[Translation], limit: int) -> str:
     return terminal.attention(model, source, found[0].ids, limit)
+
+
+def best(model: Translator, source: str, found: list[Translation], limit: int) -> str:
+    return "\n".join(f"{hypothesis.score:8.3f}  {hypothesis.text}" for hypothesis in found)
+
+
+def likeliest(model: Translator, source: str, found: list[Translation], limit: int) -> str:
+    return "\n".join(f"{probability:8.3f}  {piece}" for piece, probability in model.alternatives(source))
+
+
+COMMANDS = {"attention": attention, "best": best, "next": likeliest}  # of the prompt: what the last line and its answer give
 
 
 # The command
@@ -200,7 +212,7 @@ def check(config: DictConfig) -> None:
 
 def job_of(words: Sequence[str]) -> Job:
     """Loads what the words name. Raises DuetError for what a user can mend."""
-    model, config, decode = use("translate", words, check)
+    model, config, decode = use("translate", words, check, kinds={"resume": bool})
     if config.align and "cross" not in attention_shapes(model.model):
         raise DuetError(alignment.NO_ATTENTION)
     limit = least([config.max_length or model.config["data"].get("max_length", 256), model.max_source])

@@ -21,15 +21,16 @@ def loaded(words: Sequence[str]) -> Translator:
 
 
 def configure(
-    name: str, words: Sequence[str], model: Translator, check: Check, *, needed: Sequence[str] = ("decode",)
-) -> DictConfig:
+    name: str, words: Sequence[str], model: Translator, check: Check, *, needed: Sequence[str] = ("decode",),
+    kinds: dict[str, values.Kind] | None = None,
+) -> DictConfig:  # fmt: skip
     """The config of a command (conf/<name>.yaml), where the parts of the model's can be chosen, checked; it sets the threads.
 
-    needed: parts that must not be null.
+    needed, kinds: as in `values.check`.
     """
     cli.offer(model.config)
     config = cli.compose(name, words)
-    values.check(config, needed=needed)
+    values.check(config, needed=needed, kinds=kinds)
     check_device(config.device)
     check(config)
     if config.threads:
@@ -65,9 +66,9 @@ class Use(NamedTuple):
     decode: Decode
 
 
-def use(name: str, words: Sequence[str], check: Check) -> Use:
+def use(name: str, words: Sequence[str], check: Check, *, kinds: dict[str, values.Kind] | None = None) -> Use:
     """What the words of a command name, on its device. Raises DuetError for what a user can mend."""
     model = loaded(words)
-    config = configure(name, words, model, check)
+    config = configure(name, words, model, check, kinds=kinds)
     model.model.to(config.device)
     return Use(model, config, search_of(config, model))

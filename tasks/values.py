@@ -83,8 +83,6 @@ OPTIONS: dict[str, Kind] = {  # those that no `_target_` has, of all commands; a
     "script": str,
 }
 
-OF_OUTPUT: dict[str, Kind] = {"resume": bool}  # what these names mean to a command that has an output
-
 LEAST: dict[str, float] = {  # the smallest value, where who gets a smaller one takes it in silence, fails late, or misnames it
     "answers": 1,
     "seed": 0,
@@ -133,18 +131,17 @@ TOLD_ELSEWHERE = ("task.teacher_forcing",)  # with what to write instead
 NEEDED = ("data", "model", "task", "optimizer", "scheduler", "decode", "trainer", "callbacks.checkpoints")
 
 
-def check(config: DictConfig, *, needed: Sequence[str] = ()) -> None:
+def check(config: DictConfig, *, needed: Sequence[str] = (), kinds: dict[str, Kind] | None = None) -> None:
     """Raises DuetError, with the option's name, for the first value that is of another kind than its option, or too small.
 
-    needed: parts that must not be null.
+    needed: parts that must not be null. kinds: of options that are another thing to this command than OPTIONS says.
     A whole number where only text will do becomes that text (data.train_file=2016). Options of a `_target_` that cannot be
     found pass.
     """
     for key in needed:
         if not isinstance(OmegaConf.select(config, key), DictConfig):
             raise DuetError(f"{key} is {OmegaConf.select(config, key)!r}, but a run needs it: leave it out, or choose one")
-    general = OPTIONS | (OF_OUTPUT if "output" in config else {})
-    known = [*general.items(), *_annotated(config)]
+    known = [*(OPTIONS | (kinds or {})).items(), *_annotated(config)]
     known.sort(key=lambda option: _refers(config, option[0]))  # a value is told under the name that it was given to
     for key, kind in known:
         if (value := OmegaConf.select(config, key, default=_ABSENT)) is _ABSENT:

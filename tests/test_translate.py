@@ -385,14 +385,11 @@ def test_a_prefix_stands_whatever_the_rules_say(here):
             assert "⁇" not in hypothesis.text[len(prefix) :]
 
 
-def test_a_line_is_no_list_of_lines_and_a_list_is_an_ensemble(here):
-    path = here.folder / "a.ckpt"
-    for wrong in ("one two", Request("one two")):
+def test_a_line_is_no_list_of_lines(here):
+    model = load(here.folder / "a.ckpt")
+    for method in (model.search, model.translate):
         with pytest.raises(TypeError, match="write .line."):
-            load(path).search(wrong)
-    with pytest.raises(TypeError, match="write .line."):
-        load(path).translate("one two")
-    assert load([path, path]).translate(["one two"]) == load(path).translate(["one two"])
+            method("one two")
 
 
 @pytest.mark.parametrize("wish", [{"fixed": "--"}, {"words": ("eins",)}, {"avoid": "e"}])
