@@ -9,7 +9,7 @@ from torch import nn
 
 from model.base import Seq2Seq
 from model.constraints import fixed, min_length, no_repeat_ngram, repetition_penalty
-from model.search import beam, penalty, sample, score
+from model.search import beam, largest, penalty, sample, score
 from tests.models import ATTENTIVE, BLIND, VARIANTS, make, sources
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -446,3 +446,28 @@ def test_no_hypothesis_comes_twice_out_of_diverse_beams():
         assert len(lines) == len({*lines}) == int((alone.scores[row] > -torch.inf).sum())
         assert (found.tokens[row, len(lines) :] == IDS["pad"]).all()
         assert (found.log_probs[row, len(lines) :] == -torch.inf).all()
+
+
+@pytest.mark.parametrize("size", [1, 31, 32, 4095, 4096, 8000, 8001, 8191, 32_000])
+@pytest.mark.parametrize("count", [1, 5, 50])
+def test_the_largest_of_a_row(size, count):
+    """As topk finds them, wherever they stand; where values are equal or −∞, every place is given once."""
+    generator = torch.Generator().manual_seed(size)
+    few = -math.inf * torch.ones(size)
+    few[-1] = 1.0
+    scores = torch.stack(
+        [
+            torch.randn(size, generator=generator),
+            torch.arange(size).float(),  # the largest behind the last whole block, and side by side
+            -torch.arange(size).float(),
+            torch.randint(3, (size,), generator=generator).float(),  # many equal ones
+            few,
+        ]
+    )
+    alone = torch.zeros(min(size, 200), size)
+    scores = torch.cat([scores, alone.fill_diagonal_(1.0).flip(1)])  # each of the last 200 places the largest
+    count = min(count, size)
+    values, places = largest(scores, count)
+    assert values.equal(scores.topk(count, dim=1).values)
+    assert scores.gather(1, places).equal(values)
+    assert all(len(set(row)) == count for row in places.tolist())
