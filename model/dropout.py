@@ -45,13 +45,18 @@ def dropout(x: Tensor, p: float) -> Tensor:
     return F.dropout(x, p)
 
 
+def check_probability(name: str, p: float) -> None:
+    """Raises ValueError where an option of that name is no probability of dropping."""
+    if not 0.0 <= p < 1.0:
+        raise ValueError(f"{name} must be at least 0 and below 1, not {p}")
+
+
 class Dropout(nn.Module):
     """`dropout` while training, nothing otherwise."""
 
     def __init__(self, p: float):
         super().__init__()
-        if not 0.0 <= p < 1.0:
-            raise ValueError(f"dropout must be at least 0 and below 1, not {p}")
+        check_probability("dropout", p)
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from model.attention import MultiHeadAttention, window_mask
 from model.base import Output, Seq2Seq, State
-from model.dropout import Dropout
+from model.dropout import Dropout, check_probability
 from model.ffn import FEED_FORWARDS
 from model.norm import NORMS
 from model.positions import POSITIONS, Positions
@@ -184,13 +184,14 @@ class Transformer(Seq2Seq):
         decoder_layers = layers if decoder_layers is None else decoder_layers
         if min(layers, decoder_layers) < 1:
             raise ValueError(f"layers must be at least 1, not {min(layers, decoder_layers)}")
-        options = dict(
-            norm=around,
-            feed_forward=choose("activation", activation, FEED_FORWARDS),
+        dropouts = dict(
             dropout=dropout,
             attention_dropout=dropout if attention_dropout is None else attention_dropout,
             activation_dropout=dropout if activation_dropout is None else activation_dropout,
         )
+        for name, p in dropouts.items():
+            check_probability(name, p)
+        options = dict(norm=around, feed_forward=choose("activation", activation, FEED_FORWARDS), **dropouts)
 
         def embedding(vocabulary: int, causal: bool) -> Embedding:
             place = make_positions(channels, heads, max_positions=max_positions, causal=causal)

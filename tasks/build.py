@@ -15,7 +15,7 @@ from torch import Tensor
 from data.batching import Batch, collate
 from data.errors import DuetError
 from data.module import PairData
-from data.tokenizer import PAD, Tokenizer, restore
+from data.tokenizer import PAD, SPECIALS, Tokenizer, restore
 from data.tones import Tones
 from model.base import Seq2Seq, least
 from model.ensemble import WAYS, Ensemble
@@ -86,6 +86,18 @@ def build_model(config: dict, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
     return make(config["model"] | {"_partial_": False}, **given)
 
 
+def check_model(config: dict) -> None:
+    """Raises DuetError for choices and sizes that no model of its class can have, whatever the vocabulary.
+
+    It makes one without memory, so that they are told before a corpus is read.
+    """
+    try:
+        with torch.device("meta"):
+            make(config["model"] | {"_partial_": False}, src_vocabulary=len(SPECIALS), tgt_vocabulary=len(SPECIALS))
+    except DuetError as error:
+        raise DuetError(f"model: {error}") from None
+
+
 def build(config: DictConfig) -> tuple[Seq2SeqTask, PairData]:
     """Task and data of a training run. Trains tokenizers and reads the corpus where that was not done before.
 
@@ -98,6 +110,7 @@ def build(config: DictConfig) -> tuple[Seq2SeqTask, PairData]:
     nothing = torch.optim.SGD([torch.zeros(1)], lr=1.0)
     make(plain["scheduler"] | {"_partial_": False}, optimizer=nothing)  # likewise
     teacher_forcing = make_teacher_forcing(plain["task"].pop("teacher_forcing"), plain["model"])
+    check_model(plain)
     decode, valid_decode = make(plain["decode"]), make(plain["task"].pop("valid_decode"))
     data = build_data(plain)
     data.prepare_data()

@@ -43,7 +43,10 @@ MISTAKES = {
     "vocabulary too large": (None, ["tokenizer=sentencepiece", "tokenizer.vocab_size=5000"], ["vocab_size=5000", "too large", "largest possible"]),
     "vocabulary too small": (None, ["tokenizer=sentencepiece", "tokenizer.vocab_size=8"], ["vocab_size=8", "too small"]),
     "channels not divisible": (None, ["model.heads=3"], ["16 channels", "3 heads"]),
-    "unknown norm": (None, ["model.norm=middle"], ["norm must be one of pre, post", "'middle'"]),
+    "unknown norm": (None, ["model.norm=middle"], ["error: model: norm must be one of pre, post", "'middle'"]),
+    "an impossible model is told before the corpus is read": (lambda root: (root / "train.tsv").unlink(), ["model.heads=3"], ["error: model: channels must be", "3 heads"]),
+    "no dropout of attention": (None, ["model.attention_dropout=1.5"], ["error: model: attention_dropout must be at least 0 and below 1", "1.5"]),
+    "no dropout of activations": (None, ["model.activation_dropout=-0.1"], ["error: model: activation_dropout must be", "-0.1"]),
     "training pairs beyond the positions": (None, ["model.positions=learned", "model.max_positions=10"], ["has places for 9", "data.max_length to 9"]),
     **{
         f"value: {word}": (None, [word], [f"{word.partition('=')[0]} must be "])

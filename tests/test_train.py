@@ -416,9 +416,9 @@ def test_a_job_that_fails_in_a_sweep_is_named_and_the_others_are_done(small_swee
     done = small_sweep.done
     assert done.code == 2 and done.err.splitlines()[-1] == (
         "error: 1 of 3 jobs failed, the others are done: model.heads=3:"
-        " channels must be divisible by heads, but 16 channels are not by 3 heads"
+        " model: channels must be divisible by heads, but 16 channels are not by 3 heads"
     ), done.err
-    assert "Traceback" not in done.err and "this job failed: channels must be" in done.out
+    assert "Traceback" not in done.err and "this job failed: model: channels must be" in done.out
     folders = [path for path in small_sweep.folder.iterdir() if path.is_dir()]
     assert len(folders) == 2, "a job that never began leaves no folder"
     for heads in (2, 4):
