@@ -1,5 +1,6 @@
 """A run's settings in TensorBoard's HPARAMS tab, beside the scalars that it has anyway."""
 
+import json
 from collections.abc import Iterator
 from itertools import dropwhile
 
@@ -15,7 +16,12 @@ def settings(config: DictConfig, **further: Value) -> dict[str, Value]:
     plain = OmegaConf.to_container(config, resolve=True)
     flat = dict(leaves({part: plain[part] for part in PARTS if part in plain}))
     kept = {name: value for name, value in flat.items() if not name.startswith("data.make_") and not _repeats(name, flat)}
-    return {name: value if isinstance(value, int | float | str) else str(value) for name, value in kept.items()} | further
+    return {name: value if isinstance(value, int | float | str) else written(value) for name, value in kept.items()} | further
+
+
+def written(value: object) -> str:
+    """As one writes it on the command line: null, true, 0.5, [1, 2]."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _repeats(name: str, flat: dict[str, object]) -> bool:

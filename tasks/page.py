@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from tasks.heatmap import DPI, cells, to_array
+from tasks.hparams import written
 
 Table = list[list[str]]
 
@@ -104,7 +105,7 @@ def settings_table(report: Mapping) -> Table:
     """The settings that are not the same for all, one column a model."""
     names = [model["name"] for model in report["models"]]
     rows = [["setting", *names]]
-    return rows + [[key, *(str(values.get(name, NONE)) for name in names)] for key, values in report["settings"].items()]
+    return rows + [[key, *(written(values.get(name, NONE)) for name in names)] for key, values in report["settings"].items()]
 
 
 def explanation(report: Mapping) -> str:

@@ -42,7 +42,10 @@ def make_report(**changes):
         "lengths": {"unit": "words", "buckets": buckets},
         "curves": {name: {"steps": [10, 20], "minutes": [1.0, 2.0], "values": [5.0, 9.0]} for name in NAMES[:2]}
         | {NAMES[2]: {"steps": [], "minutes": [], "values": []}},
-        "settings": {"model.layers": {NAMES[0]: 2, NAMES[1]: "<b>"}}, "examples_title": "Where the outputs differ most",
+        "settings": {
+            "model.layers": {NAMES[0]: 2, NAMES[1]: "<b>"},
+            "model.window": {NAMES[0]: None, NAMES[1]: True, NAMES[2]: 0.5},
+        }, "examples_title": "Where the outputs differ most",
         "examples": [{"line": 7, "source": EVIL, "reference": "gut", "spread": 12.3, "outputs": outputs}],
     } | changes  # fmt: skip
 
@@ -123,7 +126,7 @@ def test_the_tables():
     assert page.tests_table(report)[1] == [NAMES[1], "-1.50", "0.0400*", "0.5000", "-1.50", "0.0400*", "0.5000"]
     assert page.alignment_table(report)[1] == [NAMES[1], "0.250", "0.700", "0.800", "mean", "0", "1", "as asked for"]
     assert page.lengths_table(report)[2] == [NAMES[0], "30.0 ± 2.0", "30.0 ± 2.0"]
-    assert page.settings_table(report)[1] == ["model.layers", "2", "<b>", "–"]
+    assert page.settings_table(report)[1:] == [["model.layers", "2", "<b>", "–"], ["model.window", "null", "true", "0.5"]]
     assert "0.025 is the careful bound" in page.explanation(report) and NAMES[0] in page.explanation(report)
 
 
