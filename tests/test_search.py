@@ -198,15 +198,15 @@ def test_coverage_is_its_formula(name):
     options = dict(max_len=limits(3, 3), size=400, length_penalty=0.6, **IDS)
     plain, found = (beam(model, src, mask, coverage_penalty=b, **options) for b in (0.0, beta))
     for b in range(2):
-        expected = {}
-        for row, value in zip(plain.tokens[b].tolist(), plain.scores[b].tolist()):
-            gold = [t for t in row if t != PAD]
-            if value == -math.inf:
-                continue
-            output = model(src[b : b + 1], mask[b : b + 1], torch.tensor([[BOS, *gold[:-1]]]), need_weights=True)
-            length = int(mask[b].sum()) - 1  # EOS needs no translation
-            covered = output.attention["cross"][0].mean(dim=(0, 1)).sum(dim=0)[:length]
-            expected[tuple(gold)] = value + beta * covered.clamp(1e-10, 1).log().sum().item()
+        there = plain.scores[b] > -math.inf
+        gold, values = plain.tokens[b][there], plain.scores[b][there]
+        tgt = torch.cat([torch.full_like(gold[:, :1], BOS), gold[:, :-1]], dim=1)
+        each = [part[b : b + 1].expand(len(gold), -1) for part in (src, mask)]
+        weights = model(*each, tgt, need_weights=True).attention["cross"].mean(dim=(1, 2))  # (K, T, S)
+        length = int(mask[b].sum()) - 1  # EOS needs no translation
+        covered = (weights * (gold != PAD).unsqueeze(2)).sum(dim=1)[:, :length]
+        totals = values + beta * covered.clamp(1e-10, 1).log().sum(dim=1)
+        expected = {tuple(t for t in row if t != PAD): total for row, total in zip(gold.tolist(), totals.tolist())}
         got = {
             tuple(t for t in row if t != PAD): value
             for row, value in zip(found.tokens[b].tolist(), found.scores[b].tolist())
