@@ -48,9 +48,16 @@ def _add(path: Path, sums: dict[str, Tensor], duet: dict) -> bool:
     same = weights.keys() == sums.keys() and all(weights[name].shape == value.shape for name, value in sums.items())
     if not same or any(other["duet"][side] != duet[side] for side in ("source", "target")):
         return False
+    if structure(other["duet"]) != structure(duet):
+        return False
     for name, value in sums.items():
         value += weights[name].double()
     return True
+
+
+def structure(duet: dict) -> dict:
+    """What weights mean: a model's options, but those of training alone."""
+    return {name: value for name, value in duet["config"]["model"].items() if "dropout" not in name}
 
 
 def chosen(run: Path, count: int, by: str) -> list[Path]:

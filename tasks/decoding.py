@@ -112,7 +112,7 @@ class Decode:
         if self.repetition_penalty > 1:
             rules.append(constraints.repetition_penalty(self.repetition_penalty))
         if self.min_len:
-            rules.append(constraints.min_length(self.min_len, EOS))  # the last: it must see what is left
+            rules.append(constraints.min_length(self.min_len, EOS))  # the last of these: it must see what they leave
         return rules
 
     def check(self, model: Seq2Seq, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:
@@ -177,8 +177,9 @@ class Sample(Decode):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.temperature <= 0:
-            raise ValueError(f"decode.temperature must be above 0, not {self.temperature}; decode=greedy is its limit at 0")
+        if self.temperature < 1e-6:  # log-probabilities divided by less leave what float32 can hold
+            told = f"decode.temperature must be at least 0.000001, not {self.temperature}"
+            raise ValueError(f"{told}; decode=greedy is its limit at 0")
         self.check_least({"top_k": 0})
         if not 0 < self.top_p <= 1:
             raise ValueError(f"decode.top_p must be above 0 and at most 1, not {self.top_p}")

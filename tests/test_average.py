@@ -88,9 +88,23 @@ def test_what_cannot_be_written_leaves_nothing_behind(shell, run, monkeypatch):
     assert sorted(shell.folder.rglob("*")) == before and (shell.folder / "mean.ckpt").read_text() == "kept"
 
 
+def test_another_dropout_is_no_other_model(shell, run):
+    content = torch.load(run / "checkpoints/step_40.ckpt", weights_only=True)
+    content["duet"]["config"]["model"] |= {"dropout": 0.4}
+    torch.save(content, run / "checkpoints/step_40.ckpt")
+    assert averaged(shell, "run", "n=2").code == 0
+
+
 def strange(run):
     content = torch.load(run / "checkpoints/step_40.ckpt", weights_only=True)
     content["state_dict"] = {name: value[..., :1] for name, value in content["state_dict"].items()}
+    torch.save(content, run / "checkpoints/step_40.ckpt")
+
+
+def other(run):
+    """As many weights of the same shapes, which mean another thing."""
+    content = torch.load(run / "checkpoints/step_40.ckpt", weights_only=True)
+    content["duet"]["config"]["model"] |= {"activation": "gelu"}
     torch.save(content, run / "checkpoints/step_40.ckpt")
 
 
@@ -107,6 +121,7 @@ MISTAKES = {
     "by what": (None, ["run", "by=worst"], ["by is 'worst'", "last or best"]),
     "unknown option": (None, ["run", "m=3"], ["unknown option 'm'", "n, by, out"]),
     "different models": (strange, ["run", "n=2"], ["cannot be averaged", "different models"]),
+    "a model of the same shapes": (other, ["run", "n=2"], ["cannot be averaged", "different models"]),
     "a damaged checkpoint": (damage, ["run", "n=2"], ["step_40.ckpt", "not a checkpoint"]),
 }
 

@@ -85,6 +85,8 @@ MISTAKES = {
     "a number for a part": (None, ["data.source=5"], ["data.source is a part with options of its own"]),
     "a number for a tokenizer": (None, ["tokenizer.source=5"], ["tokenizer.source is a part with options of its own"]),
     "not an override": (None, ["model.dropout"], ["model.dropout", "key=value"]),
+    "temperature": (None, ["decode=sample", "decode.temperature=1e-40"], ["decode.temperature must be at least 0.000001, not 1e-40", "greedy"]),
+    "no temperature": (None, ["decode=sample", "decode.temperature=0"], ["decode.temperature must be at least 0.000001, not 0"]),
     "beam size": (None, ["decode=beam", "decode.size=0"], ["decode.size must be at least 1, not 0"]),
     "label smoothing": (None, ["task.label_smoothing=1.5"], ["label_smoothing must be", "1.5"]),
     "a Transformer that feeds itself": (None, ["task.teacher_forcing.ratio=0.5"], ["task.teacher_forcing would be 0.5", "Transformer", "must be 1", "rnn_"]),

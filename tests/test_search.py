@@ -428,6 +428,14 @@ def test_top_p_is_the_smallest_set_that_reaches_p():
         assert set(found.tokens[:, 0, 0].tolist()) == expected
 
 
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_lowest_temperature_is_greedy(name):
+    model = make(name)
+    src, mask = sources([5, 3])
+    options = dict(max_len=limits(6, 6), **IDS)
+    assert lines(sample(model, src, mask, temperature=1e-6, **options)) == lines(sample(model, src, mask, **options))
+
+
 def test_a_beam_of_none_is_refused():
     src = torch.tensor([[4, EOS]])
     with pytest.raises(ValueError, match="beam size must be at least 1, not 0"):
