@@ -29,9 +29,8 @@ def evaluate(config: DictConfig, ckpts: Sequence[str], model: Translator) -> dic
 
 def output_folder(subject: Subject) -> Path:
     """Where the results go."""
-    run = run_of(subject.ckpts[0]) if len(subject.ckpts) == 1 else None
-    name, out = result_name(subject, plain=("best", "last") if run else (subject.ckpts[0].stem,)), subject.config.out
-    return writable(Path(str(out)) if out is not None else (run or Path()) / "evaluate" / name)
+    run, out = run_of(subject.ckpts[0]) if len(subject.ckpts) == 1 else None, subject.config.out
+    return writable(Path(str(out)) if out is not None else (run or Path()) / "evaluate" / result_name(subject))
 
 
 def report(outcome: Outcome) -> None:

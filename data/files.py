@@ -1,8 +1,9 @@
-"""Files that are written as a whole, or not at all."""
+"""Files that are written as a whole, or not at all, and what tells two of them apart."""
 
+import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,3 +28,20 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, values: dict) -> None:
     write_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+
+
+def digest(lines: Iterable[str]) -> str:
+    """SHA-256 of lines."""
+    result = hashlib.sha256()
+    for line in lines:
+        result.update(line.encode("utf-8", "surrogatepass") + b"\n")
+    return result.hexdigest()
+
+
+def file_digest(path: str | Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with open(path, "rb") as file:
+        result = hashlib.sha256()
+        while block := file.read(2**20):
+            result.update(block)
+    return result.hexdigest()

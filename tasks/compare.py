@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from omegaconf import DictConfig, OmegaConf
 
 from data.errors import DuetError
-from data.files import write_json, write_text
+from data.files import digest, write_json, write_text
 from tasks import alignment, heatmap, page, plots, runs, systems
 from tasks.build import count, read_checkpoint, revive
 from tasks.evaluation import (
@@ -24,7 +24,6 @@ from tasks.evaluation import (
     Subject,
     configure,
     decode_name,
-    digest,
     evaluate,
     look,
     prepare,

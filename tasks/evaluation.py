@@ -1,12 +1,11 @@
 """Translating and scoring one split with one checkpoint: what evaluate.py and tasks.compare share."""
 
-import hashlib
 import json
 import math
 import os
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from data.batching import Batch
 from data.errors import DuetError, Missing
-from data.files import write_json, write_text
+from data.files import digest, file_digest, write_json, write_text
 from data.module import PairData
 from data.sources import Pair, TwoFiles, read_lines
 from data.tones import Tones
@@ -113,15 +112,16 @@ def decode_name(decode: Mapping) -> str:
     return decode["_target_"].rpartition(".")[2].lower()
 
 
-def result_name(subject: Subject, plain: Collection[str] = ("best",)) -> str:
-    """Of the folder of an evaluation: <split>-<decode>, and what keeps another checkpoint or a part of the split apart.
-
-    plain: the names of checkpoints that need no mark.
+def result_name(subject: Subject) -> str:
+    """Of the folder of an evaluation: <split>-<decode>, and what keeps another checkpoint than best.ckpt, an ensemble (by its
+    members' places and how it joins them) and a part of the split apart.
     """
-    stem = subject.ckpts[0].stem if len(subject.ckpts) == 1 else f"ensemble_of_{len(subject.ckpts)}"
-    limit = subject.config.limit
+    which, limit = subject.ckpts[0].stem, subject.config.limit
+    if len(subject.ckpts) > 1:
+        members = [str(ckpt.resolve()) for ckpt in subject.ckpts]
+        which = f"ensemble_of_{len(members)}-{digest([*members, subject.config.ensemble])[:8]}"
     name = f"{subject.split}-{decode_name(subject.config.decode)}"
-    return name + ("" if stem in plain else f"-{stem}") + ("" if limit is None else f"-first_{limit}")
+    return name + ("" if which == "best" else f"-{which}") + ("" if limit is None else f"-first_{limit}")
 
 
 def writable(folder: Path) -> Path:
@@ -161,6 +161,8 @@ def evaluate(subject: Subject, out: Path, *, reuse: bool = False, must_align: bo
         "decode": OmegaConf.to_container(config.decode, resolve=True),
         "ckpt": str(subject.ckpts[0]) if len(subject.ckpts) == 1 else [str(ckpt) for ckpt in subject.ckpts],
     }
+    if len(subject.ckpts) > 1:
+        result["ensemble"] = config.ensemble
     write_text(out / "hypotheses.txt", as_lines(hypotheses))
     if OmegaConf.select(config, "metrics.couplet"):
         result["couplet"] = couplet_figures(subject, hypotheses, training)
@@ -274,23 +276,6 @@ def stored(out: Path, origin: dict) -> dict | None:
         return {"produced": produced, "references": result["references"], "alignment": aligned} if same else None
     except (OSError, ValueError, KeyError, TypeError, DuetError):
         return None
-
-
-def digest(lines: Iterable[str]) -> str:
-    """SHA-256 of lines."""
-    result = hashlib.sha256()
-    for line in lines:
-        result.update(line.encode("utf-8", "surrogatepass") + b"\n")
-    return result.hexdigest()
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with open(path, "rb") as file:
-        result = hashlib.sha256()
-        while block := file.read(2**20):
-            result.update(block)
-    return result.hexdigest()
 
 
 CODE = (

@@ -66,7 +66,7 @@ def test_results_stand_in_the_runs_folder_or_here(shell, trained):
     assert done.code == 0 and (run / "evaluate/valid-greedy/metrics.json").is_file()
     (shell.folder / "a=b 中.ckpt").write_bytes((run / "checkpoints/best.ckpt").read_bytes())
     done = shell.evaluate("ckpt=a=b 中.ckpt", f"data.root={corpus}")
-    assert done.code == 0 and (shell.folder / "evaluate/test-beam/hypotheses.txt").is_file(), done.err
+    assert done.code == 0 and (shell.folder / "evaluate/test-beam-a=b 中/hypotheses.txt").is_file(), done.err
 
 
 def test_a_part_of_a_split_and_another_checkpoint_overwrite_nothing(shell, trained):
@@ -74,12 +74,14 @@ def test_a_part_of_a_split_and_another_checkpoint_overwrite_nothing(shell, train
     steps = sorted((run / "checkpoints").glob("step_*.ckpt"))
     (shell.folder / "test.de").write_text("eins\n")
     (shell.folder / "test").write_text("one\n")
-    for name, *words in (["best"], ["best", "limit=3"], [steps[0].stem], ["best", "source=test", "reference=test.de"]):
+    for name, *words in (
+        ["best"], ["best", "limit=3"], ["last"], [steps[0].stem], ["best", "source=test", "reference=test.de"]
+    ):  # fmt: skip
         done = shell.evaluate(f"ckpt={run}/checkpoints/{name}.ckpt", "decode=greedy", *words)
         assert done.code == 0, done.err
     found = {path.parent.name: json.loads(path.read_text())["sentences"] for path in run.glob("evaluate/*/metrics.json")}
     assert found["test-greedy"] == 12 and found["test-greedy-first_3"] == 3 and found["file_test-greedy"] == 1
-    assert found[f"test-greedy-{steps[0].stem}"] == 12
+    assert found[f"test-greedy-{steps[0].stem}"] == found["test-greedy-last"] == 12
 
 
 def test_of_two_checkpoints_named_the_last_counts(shell, trained):
@@ -160,8 +162,14 @@ def test_an_ensemble_is_evaluated_like_a_model(shell, trained):
     alone = shell.evaluate("ckpt=a.ckpt", *words, "out=one")
     done = shell.evaluate("ckpt=[a.ckpt,a.ckpt]", *words, "ensemble=log_linear")
     assert alone.code == done.code == 0, done.err
-    one, two = results(shell.folder / "one"), results(shell.folder / "evaluate/test-beam-ensemble_of_2")
-    assert one[1] == two[1] and two[0]["ckpt"] == ["a.ckpt", "a.ckpt"]
+    (there,) = shell.folder.glob("evaluate/*")
+    one, two = results(shell.folder / "one"), results(there)
+    assert one[1] == two[1] and two[0]["ckpt"] == ["a.ckpt", "a.ckpt"] and two[0]["ensemble"] == "log_linear"
+    (shell.folder / "b.ckpt").write_bytes((shell.folder / "a.ckpt").read_bytes())
+    for way in (["ckpt=[a.ckpt,a.ckpt]"], ["ckpt=[a.ckpt,b.ckpt]", "ensemble=log_linear"]):
+        assert shell.evaluate(*way, *words, "limit=2").code == 0
+    names = sorted(path.name for path in shell.folder.glob("evaluate/*"))
+    assert len(names) == 3 and all(name.startswith("test-beam-ensemble_of_2-") for name in names), "none overwrites another"
     wrong = shell.evaluate("ckpt=[a.ckpt,a.ckpt]", *words, "ensemble=median")
     assert wrong.code == 2 and "linear, log_linear" in wrong.err and wrong.err.count("\n") == 1
 
