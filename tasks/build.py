@@ -260,10 +260,15 @@ class Translator:
         return [found[place] for place in range(len(rows))]
 
     @torch.no_grad()
-    def alternatives(self, line: str, prefix: str = "", count: int = 5) -> list[tuple[str, float]]:
-        """What could come next after a translation's beginning: the likeliest tokens (as pieces) and their probabilities."""
+    def alternatives(
+        self, line: str, prefix: str = "", count: int = 5, *, limit: int | None = None
+    ) -> list[tuple[str, float]]:
+        """What could come next after a translation's beginning: the likeliest tokens (as pieces) and their probabilities.
+
+        limit: tokens of the line, at which it is cut (None: what the model has positions for).
+        """
         begin = target_ids(self.model, self.tgt_tokenizer, prefix)
-        batch = self.batch([(self.src_tokenizer.encode(line)[: self.max_source], begin)], [0])
+        batch = self.batch([(self.src_tokenizer.encode(line)[: least([limit, self.max_source])], begin)], [0])
         hidden = self.model(batch.src, batch.src_mask, batch.tgt).hidden[:, -1]
         values, ids = self.model.project(hidden).float().softmax(dim=-1)[0].topk(min(count, len(self.tgt_tokenizer)))
         return list(zip(self.tgt_tokenizer.pieces(ids.tolist()), values.tolist()))

@@ -31,7 +31,7 @@ from tasks.build import Translation, Translator
 from tasks.couplet_scores import broken_rules
 from tasks.couplet_search import FREE, Couplet
 from tasks.decoding import Request
-from tasks.lines import Output, begun, lines_of, piped, terminal_asks, windows
+from tasks.lines import Output, begun, lines_of, piped, terminal_asks, typed, windows
 from tasks.using import check_names, use
 from tasks.width import cells
 
@@ -244,9 +244,9 @@ FORMATS = {"text": as_text, "json": as_json}
 
 def answer_all(poet: Poet) -> None:
     """From the input to the output."""
-    lines, shown = begun(lines_of(poet.config)), FORMATS[poet.config.format]
+    (_, lines), shown = begun(lines_of(poet.config)), FORMATS[poet.config.format]
     output, number = Output(poet.config.output, source=poet.config.input), 0
-    for window in windows(lines, poet.config.batch_size):
+    for window in windows(lines, 1 if typed(poet.config) else poet.config.batch_size):
         questions = [poet.question(line, place) for place, line in enumerate(window, number + 1)]
         output.write(shown(poet, *pair) for pair in zip(questions, poet.answers(questions)))
         number += len(window)

@@ -12,16 +12,17 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
 from data.errors import DuetError
+from data.files import digest, file_digest
 from model.base import attention_shapes, least
 from tasks import alignment, terminal
 from tasks.allocator import give_memory_back
 from tasks.build import Translation, Translator
 from tasks.decoding import Decode
-from tasks.lines import Output, begun, lines_of, piped, terminal_asks, windows
+from tasks.lines import HEAD, Output, begun, lines_of, piped, terminal_asks, typed, windows
 from tasks.using import check_names, use
 
 PART = 1_000_003  # between the places of two sentences of one line: no line of a file of that length has the same
@@ -43,6 +44,7 @@ class Job(NamedTuple):
     decode: Decode
     config: DictConfig
     limit: int  # tokens of a source
+    ckpts: list[str]
 
 
 # Reading
@@ -59,7 +61,8 @@ def prepared(job: Job, number: int, text: str) -> Line:
     return Line(number, text, parts, any(len(job.model.src_tokenizer.encode(part)) > job.limit for part in parts))
 
 
-ENDS = re.compile(r"(?<=[.!?…][\"'”’»)\]])\s+|(?<=[.!?…])\s+|(?<=[。！？；][”’」』）])|(?<=[。！？；])(?![”’」』）])")
+# Marks, what closes, and a blank; Chinese ones with all marks that follow, and no blank.
+ENDS = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？；][。！？；…”’」』）]*")
 
 
 def sentences(text: str, fits: Callable[[str], bool]) -> list[str]:
@@ -94,12 +97,14 @@ def search(job: Job, texts: Sequence[str], places: Sequence[int]) -> list[list[T
     return job.model.search(texts, decode=job.decode, batch_size=job.config.batch_size, places=places, limit=job.limit)
 
 
+UNSPACED = re.compile("[\u3000-\u312f\u3190-\u9fff\uf900-\ufaff\ufe30-\uffef][”’…—]*$")  # Chinese and Japanese, not Korean
+
+
 def joined(texts: Iterable[str]) -> str:
-    """Sentences of one line; between Chinese ones stands no blank."""
+    """Sentences of one line; after a Chinese one stands no blank."""
     whole = ""
     for text in texts:
-        chinese = whole and "\u3000" <= whole[-1] <= "\uffef"
-        whole = whole + ("" if not whole or not text or chinese else " ") + text
+        whole = whole + ("" if not whole or not text or UNSPACED.search(whole) else " ") + text
     return whole
 
 
@@ -109,10 +114,14 @@ def as_text(job: Job, line: Line, found: list[list[Translation]]) -> str:
 
 
 def as_json(job: Job, line: Line, found: list[list[Translation]]) -> str:
-    """One line of JSON: {line, source, truncated, hypotheses}; of a line that was split the best of each sentence, joined.
+    """One line of JSON: {line, source, truncated, hypotheses} and, where a search gave up rules, given_up.
+
+    hypotheses: none where none was found, or not of all sentences; of a line that was split the best of each sentence, joined.
     Their log-probabilities add up; what each was ranked by does not.
     """
-    if len(found) == 1:
+    if any(not part[0].ids for part, text in zip(found, line.parts) if text.strip()):
+        hypotheses = []
+    elif len(found) == 1:
         hypotheses = [of_hypothesis(hypothesis) for hypothesis in found[0]]
     else:
         best = [of_hypothesis(part[0]) for part in found]
@@ -121,9 +130,10 @@ def as_json(job: Job, line: Line, found: list[list[Translation]]) -> str:
         hypotheses = [{"text": joined(part["text"] for part in best), "log_prob": log_prob, "tokens": tokens}]
     if job.config.align and len(found) == 1:
         for entry, hypothesis in zip(hypotheses, found[0]):
-            entry["alignment"] = alignment.pharaoh(alignment.of_output(job.model, line.text, hypothesis.ids, job.limit))
+            entry["alignment"] = alignment.pharaoh(alignment.of_output(job.model, line.parts[0], hypothesis.ids, job.limit))
     record = {"line": line.number, "source": line.text, "truncated": line.cut, "hypotheses": hypotheses}
-    return json.dumps(record, ensure_ascii=False)
+    given_up = dict.fromkeys(name for part in found for name in part[0].given_up)
+    return json.dumps(record | ({"given_up": list(given_up)} if given_up else {}), ensure_ascii=False)
 
 
 def of_hypothesis(hypothesis: Translation) -> dict:
@@ -143,37 +153,45 @@ HELP = (
 )
 
 
-def prompt(model: Translator, search: Callable[[str], list[Translation]], limit: int) -> None:
-    """Asks for lines. search: a line's hypotheses, the best first. limit: tokens of a source."""
-
-    def on_line(text: str) -> tuple[str, tuple[str, list[Translation]]]:
-        found, length = search(text), len(model.src_tokenizer.encode(text))
-        cut = f"\n(the line has {length} tokens and was cut after {limit})" if length > limit else ""
-        return found[0].text + cut, (text, found)
-
-    terminal.converse(HELP, on_line, lambda command, last: answer(model, command, last, limit))
+Last = tuple[Line, list[list[Translation]]]  # a line, and the hypotheses of its parts
 
 
-def answer(model: Translator, command: str, last: tuple[str, list[Translation]] | None, limit: int) -> str:
+def prompt(job: Job) -> None:
+    """Asks for lines."""
+
+    def on_line(text: str) -> tuple[str, Last]:
+        line = prepared(job, 1, text)
+        found = search(job, line.parts, [part * PART for part in range(len(line.parts))])
+        cut = f"\n(the line is longer than {job.limit} tokens and was cut there)" if line.cut else ""
+        return as_text(job, line, found) + cut, (line, found)
+
+    terminal.converse(HELP, on_line, lambda command, last: answer(job, command, last))
+
+
+def answer(job: Job, command: str, last: Last | None) -> str:
     """What a command prints."""
     if command not in COMMANDS:
         return HELP
-    return COMMANDS[command](model, *last, limit) if last else "nothing has been translated yet"
+    if last is None:
+        return "nothing has been translated yet"
+    line, found = last
+    return "\n".join(COMMANDS[command](job, *part) for part in zip(line.parts, found))
 
 
-def attention(model: Translator, source: str, found: list[Translation], limit: int) -> str:
-    return terminal.attention(model, source, found[0].ids, limit)
+def attention(job: Job, source: str, found: list[Translation]) -> str:
+    return terminal.attention(job.model, source, found[0].ids, job.limit)
 
 
-def best(model: Translator, source: str, found: list[Translation], limit: int) -> str:
+def best(job: Job, source: str, found: list[Translation]) -> str:
     return "\n".join(f"{hypothesis.score:8.3f}  {hypothesis.text}" for hypothesis in found)
 
 
-def likeliest(model: Translator, source: str, found: list[Translation], limit: int) -> str:
-    return "\n".join(f"{probability:8.3f}  {piece}" for piece, probability in model.alternatives(source))
+def likeliest(job: Job, source: str, found: list[Translation]) -> str:
+    tokens = job.model.alternatives(source, limit=job.limit)
+    return "\n".join(f"{probability:8.3f}  {piece}" for piece, probability in tokens)
 
 
-COMMANDS = {"attention": attention, "best": best, "next": likeliest}  # of the prompt: what the last line and its answer give
+COMMANDS = {"attention": attention, "best": best, "next": likeliest}  # of the prompt: what a text and its answer give
 
 
 # The command
@@ -182,14 +200,15 @@ COMMANDS = {"attention": attention, "best": best, "next": likeliest}  # of the p
 def run(job: Job) -> None:
     """From the input to the output."""
     config = job.config
-    lines, cut, first_cut = begun(lines_of(config)), 0, None
-    output = Output(config.output, resume=config.resume, source=config.input)
+    (first, lines), cut, first_cut = begun(lines_of(config), 1 if config.output is None else HEAD), 0, None
+    origin = None if config.output is None else origin_of(job, first)
+    output = Output(config.output, resume=config.resume, source=config.input, origin=origin)
     skipped = sum(1 for _ in itertools.islice(lines, output.done))
     if skipped < output.done:
         raise DuetError(f"{output.part} has {output.done} lines, the input only {skipped}: it is of another one")
     number = output.done
     with tqdm(disable=not (config.progress and sys.stderr.isatty()), initial=number, unit=" lines", leave=False) as bar:
-        for window in windows(lines, config.window):
+        for window in windows(lines, 1 if typed(config) else config.window):
             batch = [prepared(job, number + place, text) for place, text in enumerate(window, 1)]
             output.write(translated(job, batch))
             numbers = [line.number for line in batch if line.cut]
@@ -204,6 +223,18 @@ def run(job: Job) -> None:
         print(f"warning: {many}, the first is line {first_cut}{advice}", file=sys.stderr)
 
 
+def origin_of(job: Job, first: Sequence[str]) -> dict:
+    """All that the lines of an output depend on. first: lines of the input."""
+    config = job.config
+    own = {name: config[name] for name in ("ensemble", "format", "align", "split_long")}
+    return own | {
+        "ckpt": [file_digest(path) for path in job.ckpts],
+        "decode": OmegaConf.to_container(config.decode, resolve=True),
+        "max_length": job.limit,
+        "input": digest(first),
+    }
+
+
 def check(config: DictConfig) -> None:
     check_names(config, {"format": FORMATS})
     if config.align and config.format != "json":
@@ -216,7 +247,7 @@ def job_of(words: Sequence[str]) -> Job:
     if config.align and "cross" not in attention_shapes(model.model):
         raise DuetError(alignment.NO_ATTENTION)
     limit = least([config.max_length or model.config["data"].get("max_length", 256), model.max_source])
-    return Job(model, decode, config, limit)
+    return Job(model, decode, config, limit, cli.values_of("ckpt", words))
 
 
 def main() -> None:
@@ -226,7 +257,7 @@ def main() -> None:
     job = job_of(words)
     with piped():
         if terminal_asks(job.config):
-            prompt(job.model, lambda text: search(job, [text], [0])[0], job.limit)
+            prompt(job)
         else:
             run(job)
 

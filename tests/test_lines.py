@@ -12,7 +12,7 @@ from tasks.lines import lines_of, piped, terminal_asks
 
 def stdin(monkeypatch, content, **options):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-    return OmegaConf.create({"input": None, **options})
+    return OmegaConf.create({"input": None, "output": None, "format": "text", **options})
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """python -m tasks.translate: lines in, lines out."""
 
 import gzip
+import io
+import itertools
 import json
 import math
 import os
@@ -18,7 +20,7 @@ from data.tokenizer import UNK
 from tasks import heatmap, load, terminal, translate
 from tasks.build import BLANK
 from tasks.decoding import Beam, Greedy, Request, Sample
-from tasks.lines import windows
+from tasks.lines import terminal_asks, windows
 from tests.runs import ROOT, TINY_RNN, WORDS
 
 LINES = ["one two", "", "three", "   ", "five four three two one", "two"] * 9
@@ -62,8 +64,8 @@ def test_windows_and_batches_change_nothing(here, window, batch, decode):
 
 def test_windows_grow():
     sizes = [len(window) for window in windows(iter(map(str, range(200))), 64)]
-    assert sizes == [16, 32, 64, 64, 24]
-    assert [len(window) for window in windows(iter("abc"), 2)] == [2, 1]
+    assert sizes == [1, 2, 4, 8, 16, 32, 64, 64, 9]
+    assert [len(window) for window in windows(iter("abcd"), 2)] == [1, 2, 1]
 
 
 INPUTS = {  # name, content, words, the same in plain lines
@@ -107,6 +109,40 @@ def test_json_has_what_the_search_found(here):
             assert not source.strip() or links
 
 
+def test_json_of_a_line_without_an_answer_has_none(here, monkeypatch):
+    """Nothing that was found is no certain blank; what a search gave up is told."""
+    found = load(here.folder / "a.ckpt").search(["one", "two"])
+    nothing, free = [BLANK._replace(given_up=("tones",))], [found[1][0]._replace(given_up=("copy",))]
+    answers = {"one": nothing, "": [BLANK], "two": found[1], "three": free}
+    monkeypatch.setattr(translate, "search", lambda job, texts, places: [answers[text] for text in texts])
+    (here.folder / "in.txt").write_text("one\n\ntwo\nthree\n")
+    assert run(here, "ckpt=a.ckpt", "input=in.txt", "output=out.txt", "format=json").code == 0
+    records = [json.loads(line) for line in written(here)[:-1]]
+    texts = [[hypothesis["text"] for hypothesis in record["hypotheses"]] for record in records]
+    assert texts == [[], [""], [found[1][0].text], [found[1][0].text]]
+    assert [record.get("given_up") for record in records] == [["tones"], None, None, ["copy"]]
+
+
+@pytest.mark.parametrize("decode", ["greedy", "beam", "sample"])
+def test_threads_change_nothing(here, decode):
+    """Batches are searched side by side."""
+    words = ["ckpt=a.ckpt", "input=in.txt", f"decode={decode}", "batch_size=4"]
+    before = torch.get_num_threads()
+    try:
+        assert run(here, *words, "output=out.txt", "threads=3").code == 0
+        assert run(here, *words, "output=whole.txt", "threads=1").code == 0
+    finally:
+        torch.set_num_threads(before)
+    assert written(here) == written(here, "whole.txt")
+
+
+def test_memory_is_given_back_after_each_window(here, monkeypatch):
+    given = []
+    monkeypatch.setattr(translate, "give_memory_back", lambda: given.append(1))
+    assert run(here, "ckpt=a.ckpt", "input=in.txt", "output=out.txt", "window=16").code == 0
+    assert len(given) == len(list(windows(iter(LINES), 16)))
+
+
 def test_long_lines_are_cut_with_a_warning_or_split(here):
     (here.folder / "in.txt").write_text("one two. three four. five\none\n" + "one two three four\n")
     done = run(here, "ckpt=a.ckpt", "input=in.txt", "output=cut.txt", "max_length=12")
@@ -128,6 +164,11 @@ SPLITS = [  # text, characters that fit, parts
     ('He said: "No." Then he left.', 15, ['He said: "No."', "Then he left."]),
     ("今天很好。明天呢？“好！”他说。", 5, ["今天很好。", "明天呢？", "“好！”", "他说。"]),
     ("no end at all", 3, ["no end at all"]),
+    ("他说真的！？我不信。", 5, ["他说真的！？", "我不信。"]),
+    ("（他说：“好。”）我走了。", 8, ["（他说：“好。”）", "我走了。"]),
+    ("他走了。……她来了。", 5, ["他走了。……", "她来了。"]),
+    ('(He said: "No!") Then he left.', 16, ['(He said: "No!")', "Then he left."]),
+    ("Version 3.5 of it. Next.", 18, ["Version 3.5 of it.", "Next."]),
     ("One. two three four five. Six.", 5, ["One.", "two three four five.", "Six."]),
 ]
 
@@ -135,6 +176,24 @@ SPLITS = [  # text, characters that fit, parts
 @pytest.mark.parametrize("text, size, parts", SPLITS)
 def test_sentences(text, size, parts):
     assert translate.sentences(text, lambda part: len(part.strip()) <= size) == parts
+
+
+@pytest.mark.parametrize(
+    "texts, whole",
+    [
+        (["One.", "Two."], "One. Two."),
+        (["他来了。", "她走了。"], "他来了。她走了。"),
+        (["他说：“好。”", "她走了。"], "他说：“好。”她走了。"),
+        (["他走了……", "她来了。"], "他走了……她来了。"),
+        (["안녕하세요.", "감사합니다."], "안녕하세요. 감사합니다."),
+        (["안녕하세요", "감사합니다"], "안녕하세요 감사합니다"),
+        (["He said: “No.”", "Then…", "he left."], "He said: “No.” Then… he left."),
+        (["", "One.", "", "Two."], "One. Two."),
+        ([], ""),
+    ],
+)
+def test_sentences_joined(texts, whole):
+    assert translate.joined(texts) == whole
 
 
 MISTAKES = {
@@ -193,6 +252,42 @@ def test_an_interrupted_output_is_continued(here):
         assert (here.folder / "out.txt").read_bytes() == whole and not (here.folder / ".out.txt.part").exists()
 
 
+OTHERS = {  # words -> what an output that was begun without them was not begun with
+    "a format": (["format=json"], "format"),
+    "a search": (["decode=sample"], "decode"),
+    "an option of the search": (["decode.max_len_b=3"], "decode"),
+    "a length": (["max_length=3"], "max_length"),
+    "a checkpoint": (["ckpt=b.ckpt"], "ckpt"),
+    "an ensemble": (["ckpt=[a.ckpt,a.ckpt]", "ensemble=log_linear"], "ensemble, ckpt"),
+    "an input": (["input=other.txt"], "input"),
+    "splitting": (["split_long=true"], "split_long"),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_an_output_is_gone_on_with_by_the_same_command_alone(here, case, monkeypatch):
+    words, told = OTHERS[case]
+    (here.folder / "other.txt").write_text("".join(line + "\n" for line in reversed(LINES)))
+    content = torch.load(here.folder / "a.ckpt", weights_only=True)
+    torch.save(content | {"epoch": 77}, here.folder / "b.ckpt")
+    same = ["ckpt=a.ckpt", "decode=greedy", "input=in.txt", "output=out.txt", "window=8"]
+    with monkeypatch.context() as patch:  # it ends in the middle
+        search, calls = translate.search, []
+        patch.setattr(translate, "search", lambda *asked: calls.append(1) or (search(*asked) if len(calls) < 4 else 1 / 0))
+        assert run(here, *same).code == 1
+    part = here.folder / ".out.txt.part"
+    before = part.read_bytes()
+    assert before.count(b"\n") == 7
+    changed = [next((word for word in words if word.partition("=")[0] == own.partition("=")[0]), own) for own in same]
+    done = run(here, *changed, *[word for word in words if word not in changed], "resume=true")
+    assert done.code == 2 and done.err.endswith(f"was begun with another {told}: go on with the same, or remove it\n"), done.err
+    assert part.read_bytes() == before
+    (here.folder / "in.txt").rename(here.folder / "moved.txt")  # the same lines
+    assert run(here, *same, "input=moved.txt", "resume=true", "batch_size=3").code == 0
+    assert written(here)[:-1] == load(here.folder / "a.ckpt").translate(LINES)
+    assert not [path for path in here.folder.iterdir() if "part" in path.name]
+
+
 def test_random_draws_are_those_of_the_line_where_lines_are_split_too(here):
     long = ". ".join(["one two three"] * 5) + "."
     lines = [long if i % 3 == 0 else line for i, line in enumerate(LINES)]
@@ -222,6 +317,15 @@ def test_a_link_and_a_pipe_stay_what_they_are(here):
     reader = subprocess.Popen(["cat", "pipe"], cwd=here.folder, stdout=subprocess.PIPE, text=True)
     assert run(here, "ckpt=a.ckpt", "input=in.txt", "output=pipe").code == 0
     assert reader.communicate(timeout=60)[0].count("\n") == len(LINES) and (here.folder / "pipe").is_fifo()
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="no /dev/fd on this system")
+def test_a_pipe_by_its_number(here):
+    reader, writer = os.pipe()
+    assert run(here, "ckpt=a.ckpt", "input=in.txt", f"output=/dev/fd/{writer}", "window=8").code == 0
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        assert pipe.read().count(b"\n") == len(LINES)
 
 
 @pytest.fixture
@@ -284,11 +388,13 @@ def test_a_closed_pipe_ends_it_quietly(here):
 
 def test_ctrl_c_ends_it_quietly(here):
     (here.folder / "in.txt").write_text("one two three\n" * 30000)
-    with start(here.folder, "ckpt=a.ckpt", "input=in.txt", "window=16", stdout=subprocess.PIPE) as process:
-        process.stdout.readline()
+    with start(here.folder, "ckpt=a.ckpt", "input=in.txt", "output=out.txt", "window=16") as process:
+        part, until = here.folder / ".out.txt.part", time.monotonic() + 120
+        while time.monotonic() < until and not (part.exists() and part.stat().st_size):
+            time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        process.stdout.close()
-        assert process.wait(timeout=300) in (0, 130) and process.stderr.read() == b""
+        assert process.wait(timeout=300) == 130 and process.stderr.read() == b""
+    assert part.exists() and not (here.folder / "out.txt").exists()
 
 
 def test_stdin_to_stdout(here):
@@ -305,7 +411,7 @@ def test_the_prompt(here, monkeypatch):
     model = load(here.folder / "a.ckpt")
     said = iter([":attention", "one two", ":attention", ":best", ":next", ":nonsense", "", ":quit"])
     monkeypatch.setattr("builtins.input", lambda _: next(said))
-    translate.prompt(model, lambda text: model.search([text], decode=Beam(n_best=2))[0], limit=50)
+    translate.prompt(translate.job_of(["ckpt=a.ckpt", "decode=beam", "decode.n_best=2"]))
     out = here.capfd.readouterr().out
     assert "nothing has been translated yet" in out and model.translate(["one two"], decode=Beam())[0] + "\n" in out
     assert out.count(translate.HELP) == 2 and any(shade in out for shade in "▒▓█")
@@ -317,7 +423,39 @@ def test_the_prompt_ends_with_its_input(monkeypatch):
         raise EOFError
 
     monkeypatch.setattr("builtins.input", end)
-    translate.prompt(None, None, 5)
+    translate.prompt(None)
+
+
+def test_a_long_line_at_the_prompt(here, monkeypatch):
+    model, long = load(here.folder / "a.ckpt"), "one two three. four five."
+    for words, expected, cut in (
+        ([], [long], True),
+        (["split_long=true"], ["one two three.", "four five."], False),
+    ):
+        said = iter([long, ":next", ":attention"])
+        monkeypatch.setattr("builtins.input", lambda _, said=said: next(said, ":quit"))
+        job = translate.job_of(["ckpt=a.ckpt", "max_length=15", "decode=greedy", *words])
+        translate.prompt(job)
+        out = here.capfd.readouterr().out
+        found = model.search(expected, limit=15)
+        assert translate.joined(part[0].text for part in found) + "\n" in out
+        assert ("longer than 15 tokens and was cut there" in out) == cut
+        for part in expected:
+            assert all(f"{value:8.3f}  {piece}\n" in out for piece, value in model.alternatives(part, limit=15))
+
+
+@pytest.mark.parametrize(
+    "words, asks", [([], True), (["output=x"], False), (["format=json"], False), (["input=in.txt"], False)]
+)
+def test_who_is_asked(here, monkeypatch, words, asks):
+    """A person who types lines and reads text; with a file or JSON to write, what is typed is a stream like any other."""
+    job = translate.job_of(["ckpt=a.ckpt", *words])
+    for stdin, stdout in itertools.product([True, False], repeat=2):
+        monkeypatch.setattr("sys.stdin", io.StringIO("one\n"))
+        monkeypatch.setattr("sys.stdout", io.StringIO())
+        monkeypatch.setattr(sys.stdin, "isatty", lambda stdin=stdin: stdin)
+        monkeypatch.setattr(sys.stdout, "isatty", lambda stdout=stdout: stdout)
+        assert terminal_asks(job.config) == (asks and stdin and stdout)
 
 
 def test_the_prompt_goes_on_after_a_mistake(monkeypatch, capsys):
