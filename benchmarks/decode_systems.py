@@ -48,7 +48,7 @@ def ctranslate2_of(model: Translator, folder: str, size: int, batch_size: int) -
     engine = ctranslate2.Translator(folder, device="cpu", intra_threads=THREADS, inter_threads=1, compute_type="float32")
     source, target = model.src_tokenizer, model.tgt_tokenizer
     ids = {piece: id for id, piece in enumerate(target.pieces(range(len(target))))}
-    options = dict(beam_size=size, max_batch_size=batch_size, batch_type="examples", max_decoding_length=250)
+    options = dict(beam_size=size, max_batch_size=batch_size, batch_type="examples", max_decoding_length=250, disable_unk=True)
 
     def translate(lines: Sequence[str]) -> list[str]:
         tokens = [[*source.pieces(source.encode(line)), "</s>"] for line in lines]

@@ -9,6 +9,7 @@ and what a beam of 5 found is scored again by `Translator.score`.
 
 # ruff: noqa: E402  imports come after sys.path
 import argparse
+import math
 import random
 import sys
 import time
@@ -19,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 import tasks  # noqa: F401  # isort: skip  # first: it sets what torch reads when it is loaded
 
+from data.errors import DuetError
 from data.sources import read_lines
 from model.search import penalty
 from tasks.build import Translation, Translator, load
@@ -43,12 +45,12 @@ def mixed(path: Path, count: int) -> list[str]:
     words = " ".join(read_lines(path)).split()
     lines = []
     for number in range(count):
-        begin, length = generator.randrange(len(words) - 60), int(60 ** generator.random())
+        begin, length = generator.randrange(len(words) - 60), int(61 ** generator.random())
         lines.append(" ".join(words[begin : begin + length]))
         if number % 20 == 7:
             lines[-1] = " " * (number % 3)
         elif number % 25 == 3:
-            lines[-1] = "龘靐 齉爩"[: 1 + number % 5]
+            lines[-1] = "龘靐 齉爩"[: 1 + number // 25 % 5]
     return lines
 
 
@@ -70,9 +72,12 @@ def differences(one: list[list[Translation]], other: list[list[Translation]]) ->
 
 def tied(one: list[Translation], other: list[Translation]) -> bool:
     """Whether the first hypotheses that differ were as good as each other, to the search that ranked them or, for a greedy one,
-    at the token where they part.
+    at the token where they part. More of them in one than in the other are no tie.
     """
-    x, y = next((x, y) for x, y in zip(one, other) if x.text != y.text)
+    differing = [(x, y) for x, y in zip(one, other) if x.text != y.text]
+    if not differing:
+        return False
+    x, y = differing[0]
     parting = next((i for i, (a, b) in enumerate(zip(x.ids, y.ids)) if a != b), None)
     token = parting is not None and abs(x.token_log_probs[parting] - y.token_log_probs[parting]) <= TIE
     return token or abs(x.score - y.score) <= TIE
@@ -82,13 +87,13 @@ def check(name: str, model: Translator, lines: list[str]) -> bool:
     """Prints a line for each search. Returns whether nothing depends on a batch."""
     good = True
     for how, decode in SEARCHES.items():
-        began, found = time.perf_counter(), {}
         try:
-            for size in BATCHES:
-                found[size] = model.search(lines, decode=decode, batch_size=size)
-        except ValueError as error:
+            decode.check(model.model, model.src_tokenizer, model.tgt_tokenizer)
+        except DuetError as error:  # coverage, of a model without attention
             print(f"{name:>24}  {how:<30} {error}")
             continue
+        began = time.perf_counter()
+        found = {size: model.search(lines, decode=decode, batch_size=size) for size in BATCHES}
         counts = [differences(found[BATCHES[-1]], found[size]) for size in BATCHES[:-1]]
         texts, scores = sum(count for count, _, _ in counts), max(largest for _, _, largest in counts)
         ties = sum(tie for _, tie, _ in counts)
@@ -102,7 +107,7 @@ def check(name: str, model: Translator, lines: list[str]) -> bool:
     best = [found[0] for found in model.search(lines, decode=Beam())]
     again = model.score(lines, [found.text for found in best])
     same = [(a, b) for line, a, b in zip(lines, best, again) if line.strip() and a.ids == b.ids]
-    worst = max((abs(a.score - b.score / penalty(len(b.ids), 1.0)) for a, b in same), default=0.0)
+    worst = max((abs(a.score - b.score / penalty(len(b.ids), 1.0)) for a, b in same), default=math.inf)
     print(f"{name:>24}  {'scored again':<30} {len(same)} lines of the same tokens differ by at most {worst:.1e}", flush=True)
     return good and texts == ties and worst <= 1e-4
 
