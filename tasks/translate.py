@@ -200,7 +200,7 @@ COMMANDS = {"attention": attention, "best": best, "next": likeliest}  # of the p
 def run(job: Job) -> None:
     """From the input to the output."""
     config = job.config
-    (first, lines), cut, first_cut = begun(lines_of(config), 1 if config.output is None else HEAD), 0, None
+    (first, lines), cut, first_cut = begun(lines_of(config), 1 if config.input is None else HEAD), 0, None
     origin = None if config.output is None else origin_of(job, first)
     output = Output(config.output, resume=config.resume, source=config.input, origin=origin)
     skipped = sum(1 for _ in itertools.islice(lines, output.done))

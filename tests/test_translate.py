@@ -397,6 +397,25 @@ def test_ctrl_c_ends_it_quietly(here):
     assert part.exists() and not (here.folder / "out.txt").exists()
 
 
+@pytest.mark.parametrize("words", [[], ["output=out.txt"]])
+def test_a_line_of_a_slow_pipe_is_answered_as_it_comes(here, words):
+    output = subprocess.PIPE if not words else None
+    with start(here.folder, "ckpt=a.ckpt", "window=1", *words, stdin=subprocess.PIPE, stdout=output) as process:
+        part, until = here.folder / ".out.txt.part", time.monotonic() + 120
+        for number, line in enumerate(["one two", "three"], 1):
+            process.stdin.write(line.encode() + b"\n")
+            process.stdin.flush()
+            if words:
+                while time.monotonic() < until and not (part.exists() and part.read_bytes().count(b"\n") == number):
+                    time.sleep(0.01)
+                answer = part.read_text(encoding="utf-8").splitlines()[-1]
+            else:
+                answer = process.stdout.readline().decode().rstrip("\n")
+            assert [answer] == load(here.folder / "a.ckpt").translate([line])
+        process.stdin.close()
+        assert process.wait(timeout=300) == 0 and process.stderr.read() == b""
+
+
 def test_stdin_to_stdout(here):
     with start(here.folder, "ckpt=a.ckpt", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         out, err = process.communicate("one two\n\nfünf".encode(), timeout=300)
