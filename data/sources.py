@@ -373,13 +373,15 @@ def _one_line_errors(where: str) -> Iterator[None]:
 
 
 class BuiltIn:
-    """The grammar of `data/grammar.py`: split `file`, English (`en`) to German (`de`) or back; `root` is not used."""
+    """The grammar of `data/grammar.py`: split `file`, English (`en`) to German (`de`) or back. It is in no folder."""
 
     LANGUAGES = ("en", "de")
 
     def __init__(self, root: str | None, file: str, *, source_column: str, target_column: str, seed: int = 1):
         from data.grammar import SPLITS
 
+        if root is not None:
+            raise DuetError(f"data.root is {root}, but the built-in corpus has no folder: choose data=text, tsv, jsonl or hub")
         if file not in SPLITS:
             raise DuetError(f"the built-in corpus has no split {file!r}: there are {', '.join(SPLITS)}")
         for column in (source_column, target_column):

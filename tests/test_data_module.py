@@ -50,8 +50,8 @@ def corpus(tmp_path):
     return tmp_path / "corpus"
 
 
-def data_of(root, source=PairedText, make=Characters.train, make_tgt=None, **options):
-    defaults = {"root": str(root), "cache_dir": str(root.parent / "cache")}
+def data_of(folder, source=PairedText, make=Characters.train, make_tgt=None, **options):
+    defaults = {"root": str(folder), "cache_dir": str(folder.parent / "cache")}
     defaults |= {"max_tokens": 200, "max_length": 60, "max_ratio": None}
     return PairData(source, make, make_tgt or make, **{**defaults, **options})
 
@@ -401,7 +401,7 @@ def test_a_missing_second_file_is_told_before_the_first_is_read(corpus):
 def test_alignments_of_several_files_are_chained(corpus):
     known = BuiltIn(None, "valid", source_column="en", target_column="de").alignments()
     unlike = BuiltIn(None, "test", source_column="en", target_column="de").alignments()
-    data = data_of(corpus, BuiltIn, train_file=["valid", "test"], valid_file="valid", test_file=None)
+    data = data_of(corpus, BuiltIn, root=None, train_file=["valid", "test"], valid_file="valid", test_file=None)
     assert data.alignments("train") == known + unlike
     assert data.alignments("valid") == known
     assert data.alignments("test") is None
@@ -410,7 +410,7 @@ def test_alignments_of_several_files_are_chained(corpus):
 @pytest.mark.parametrize("files", [["valid", "extra"], ["extra", "valid"], "extra"])
 def test_there_are_no_alignments_where_one_file_has_none(corpus, files):
     def source(root, file, **columns):
-        return (BuiltIn if file == "valid" else PairedText)(root, file, **columns)
+        return BuiltIn(None, file, **columns) if file == "valid" else PairedText(root, file, **columns)
 
     assert data_of(corpus, source, train_file=files).alignments("train") is None
 
