@@ -88,12 +88,23 @@ def _composition(error: Exception, config: str) -> str:
     text = " ".join(str(error).split())
     if found := re.search(r"Could not (?:override|append|delete) '?([^'.\s][^'\s]*?)'?\.? ", text + " "):
         key = found[1]
-        return f"unknown option {key!r}{nearest(key, list(_keys(config)))}; --help lists all"
+        if elsewhere := _elsewhere(key):
+            return f"unknown option {key!r}: {elsewhere} has it, which is not chosen"
+        return f"unknown option {key!r}{nearest(key, list(_keys(config)))}; --help and README.md list all"
     if found := re.search(r"Could not override '(\S+)'. No match in the defaults list", text):
-        return f"unknown group {found[1]!r}; --help lists all"
+        return f"unknown group {found[1]!r}; --help and README.md list all"
     if cause := error.__cause__:
         text = " ".join(str(cause).split()) or text
     return text[:300]
+
+
+def _elsewhere(key: str) -> str:
+    """Which choices of its group have an option: "decode=beam or decode=couplet"; "" where none has."""
+    group, _, name = key.rpartition(".")
+    if group.replace(".", "/") not in groups():
+        return ""
+    paths = sorted((CONF / group.replace(".", "/")).glob("*.yaml"))
+    return " or ".join(f"{group.replace('.', '/')}={path.stem}" for path in paths if name in omegaconf.OmegaConf.load(path))
 
 
 def nearest(word: str, choices: Sequence[str]) -> str:

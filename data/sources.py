@@ -1,6 +1,7 @@
 """Where sentence pairs come from. A source is an iterable of `Pair` and nothing else."""
 
 import gzip
+import itertools
 import json
 import zlib
 from collections.abc import Iterable, Iterator
@@ -241,24 +242,26 @@ def _columns(record: dict) -> Iterator[str]:
 
 
 def column_of(lines: Iterator[str], column: str | int, where: str) -> Iterator[str]:
-    """The text in that column of each line: a key of JSON where the file's name (`where`) says so, else tab-separated values.
+    """The text in that column of each line: a key of JSON where the file's name (`where`) says so or its first line begins with
+    a brace, else tab-separated values.
 
     There a number counts from 0, and a name is looked up in the first line, which is none of the lines then. An empty line
     is a blank text.
     """
-    name = where.removesuffix(".gz")
-    if name.endswith((".jsonl", ".json")):
+    first = next(lines, None)
+    lines = itertools.chain([] if first is None else [first], lines)
+    if where.removesuffix(".gz").endswith((".jsonl", ".json")) or (first or "").startswith("{"):
         for number, line in enumerate(lines, 1):
             here = f"{where}, line {number}"
             yield _text(_parse(line, here), str(column), here) if line.strip() else ""
         return
-    place, first = column, 1
+    place, start = column, 1
     if isinstance(column, str):
-        names, first = next(lines, "").split("\t"), 2
+        names, start = next(lines, "").split("\t"), 2
         if column not in names:
             raise DuetError(f"{where} has no column {column!r}: there are {', '.join(names)}")
         place = names.index(column)
-    for number, line in enumerate(lines, first):
+    for number, line in enumerate(lines, start):
         fields = line.split("\t")
         if line and not 0 <= place < len(fields):
             raise DuetError(f"{where}, line {number}: no column {place}, it has {len(fields)}, counted from 0")

@@ -20,6 +20,7 @@ CASES = [
     "decode=beam decode.coverage_penalty=0.5",
     "decode=beam decode.size=6 decode.n_best=6",
     "decode=beam decode.size=6 decode.n_best=6 decode.groups=3 decode.diversity=1",
+    "decode=beam decode.size=6 decode.n_best=6 decode.groups=3 decode.diversity=4",
     "decode=sample decode.seed=1",
     "decode=sample decode.seed=1 decode.temperature=0.5",
     "decode=sample decode.seed=1 decode.top_k=5",
@@ -28,6 +29,7 @@ CASES = [
     "decode=greedy decode.min_len=20 decode.no_repeat_ngram=2",
     "decode=greedy decode.min_len=20 decode.repetition_penalty=1.5",
     "decode=greedy decode.max_len_a=0 decode.max_len_b=6",
+    "decode=greedy decode.unk=true",
 ]
 
 

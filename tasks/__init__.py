@@ -7,6 +7,9 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
-from tasks.build import build, load  # noqa: E402
+try:
+    from tasks.build import build, load
+except KeyboardInterrupt:  # loading torch takes seconds, and nobody wants a traceback for having thought better of it
+    raise SystemExit(130) from None
 
 __all__ = ["build", "load"]

@@ -3,7 +3,7 @@
 import math
 import pickle
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -194,7 +194,7 @@ class Translator:
         """Tokens of a source, EOS not counted, for which the model has positions; None: no limit."""
         return None if self.model.max_source is None else self.model.max_source - 1
 
-    def translate(self, lines: Sequence[str], *, decode: Decode | None = None, batch_size: int = 64) -> list[str]:
+    def translate(self, lines: Iterable[str], *, decode: Decode | None = None, batch_size: int = 64) -> list[str]:
         """One line for each line, in order; a blank one for a blank one. decode: `tasks.decoding` (None: greedy).
 
         A source beyond the model's positions is cut.
@@ -203,7 +203,7 @@ class Translator:
 
     def search(
         self,
-        lines: Sequence[str | Request],
+        lines: Iterable[str | Request],
         *,
         decode: Decode | None = None,
         batch_size: int = 64,
@@ -212,14 +212,20 @@ class Translator:
     ) -> list[list[Translation]]:
         """The hypotheses of each line, best first; of a blank one the blank one.
 
-        lines: texts, or a `Request` where more is asked of an answer, such as what it begins with. places: of the lines in
-        their file, on which random draws depend (None: 0, 1, …). limit: tokens of a source, at which it is cut (None: what the
-        model has positions for). A line that no hypothesis was found for (rules may forbid all) has a blank one.
+        lines: texts (without their line ends, if they have any), or a `Request` where more is asked of an answer, such as what
+        it begins with. places: of the lines in their file, on which random draws depend (None: 0, 1, …). limit: tokens of a
+        source, at which it is cut (None: what the model has positions for). A line that no hypothesis was found for (rules may
+        forbid all) has a blank one.
         """
         if isinstance(lines, str):  # whose characters would be taken for lines
             raise TypeError("lines are a list, even of one: write [line]")
-        decode, found = decode or Greedy(), [[BLANK] for _ in lines]
-        asked = [Request(line) if isinstance(line, str) else line for line in lines]
+        if isinstance(decode, str):
+            raise TypeError(f"decode is a search of tasks.decoding, such as Beam(), not {decode!r}")
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+        lines, decode = list(lines), decode or Greedy()
+        found = [[BLANK] for _ in lines]
+        asked = [Request(line.rstrip("\r\n")) if isinstance(line, str) else line for line in lines]
         longest, numbers = least([limit, self.max_source]), range(len(asked)) if places is None else places
         texts = [request.text for request in asked]
         rows = [self.src_tokenizer.encode(text)[:longest] if text.strip() else [] for text in texts]
@@ -243,6 +249,8 @@ class Translator:
 
         limit: tokens after which a target is cut (None: not). DuetError for one that the model has no positions for.
         """
+        if isinstance(sources, str) or isinstance(targets, str):
+            raise TypeError("sources and targets are lists, even of one: write [source], [target]")
         rows = [
             (self.src_tokenizer.encode(source)[: self.max_source], target_ids(self.model, self.tgt_tokenizer, target, limit))
             for source, target in zip(sources, targets, strict=True)
@@ -341,6 +349,9 @@ def tokenizers_of(checkpoint: dict, path: str | Path) -> tuple[Tokenizer, Tokeni
         raise DuetError(f"{path} is damaged: its tokenizers cannot be read") from None
 
 
+MAGIC = (b"PK", b"\x80")  # of what torch.save writes, a zip file, and of a pickle, as it wrote once
+
+
 def read_checkpoint(path: str | Path, *, mapped: bool = False) -> dict:
     """The checked content of a checkpoint file; nothing in it has been run or built.
 
@@ -348,7 +359,11 @@ def read_checkpoint(path: str | Path, *, mapped: bool = False) -> dict:
     """
     path = Path(path)
     if not path.is_file():
-        raise DuetError(f"checkpoint missing: {path} is not a file")
+        best = next((one for one in (path / "checkpoints/best.ckpt", path / "best.ckpt") if one.is_file()), None)
+        raise DuetError(f"checkpoint missing: {path} is not a file" + (f"; {best} is one" if best else ""))
+    with open(path, "rb") as file:
+        if (begin := file.read(2)) and not begin.startswith(MAGIC):
+            raise DuetError(f"{path} is not a checkpoint: it does not begin like one")
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError:

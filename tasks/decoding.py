@@ -97,6 +97,8 @@ class Decode:
         for name, most in {"max_len_a": 100, "max_len_b": 10_000}.items():
             if getattr(self, name) > most:
                 raise ValueError(f"decode.{name} must be at most {most:,}, not {getattr(self, name)}")
+        if self.max_len_a == 0 and self.min_len > int(self.max_len_b):
+            raise ValueError(f"decode.min_len is {self.min_len}, but no output has more than decode.max_len_b={self.max_len_b}")
 
     def check_least(self, least: dict[str, float]) -> None:
         """Raises ValueError for an option below its least value."""

@@ -109,6 +109,8 @@ class Output:
             self.file = open(self.path, "wb")  # noqa: SIM115  closed by `close`
         else:
             self.path = self.path.resolve()  # a link stays a link
+            if self.path.suffix == ".gz":
+                raise DuetError(f"output={path}: what is written is plain text; leave out output and pipe it through gzip")
             if source is not None and self.path == Path(source).resolve():
                 raise DuetError(f"input and output are the same file, {path}")
             self.part = self.path.with_name(f".{self.path.name}.part")

@@ -9,7 +9,7 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
@@ -57,26 +57,18 @@ def prepared(job: Job, number: int, text: str) -> Line:
         return Line(number, text, [text], False)
     if not job.config.split_long:
         return Line(number, text, [text], True)
-    parts = sentences(text, lambda part: len(job.model.src_tokenizer.encode(part)) <= job.limit)
+    parts = sentences(text)
     return Line(number, text, parts, any(len(job.model.src_tokenizer.encode(part)) > job.limit for part in parts))
 
 
-# Marks, what closes, and a blank; Chinese ones with all marks that follow, and no blank.
-ENDS = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？；][。！？；…”’」』）]*")
+# Marks (but not of an initial or a day), what closes, and a blank; Chinese ones with all marks that follow, and no blank.
+ENDS = re.compile(r"(?:(?<!\b[A-Z])(?<!\b\d)(?<!\b\d\d)\.|[!?…])[.!?…]*[\"'”’»)\]]*\s+|[。！？；][。！？；…”’」』）]*")
 
 
-def sentences(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """A text cut at the ends of sentences, into as few parts as fit; a sentence that does not fit is a part of its own."""
-    parts: list[str] = []
-    begin = 0
-    ends = [match.end() for match in ENDS.finditer(text)] + [len(text)]
-    last = 0
-    for end in ends:
-        if last > begin and not fits(text[begin:end]):
-            parts.append(text[begin:last])
-            begin = last
-        last = end
-    return [part.strip() for part in [*parts, text[begin:]] if part.strip()]
+def sentences(text: str) -> list[str]:
+    """A text cut at the ends of its sentences."""
+    ends = [0, *(match.end() for match in ENDS.finditer(text)), len(text)]
+    return [part for part in (text[begin:end].strip() for begin, end in zip(ends, ends[1:])) if part]
 
 
 # Translating
@@ -203,22 +195,24 @@ def run(job: Job) -> None:
     (first, lines), cut, first_cut = begun(lines_of(config), 1 if config.input is None else HEAD), 0, None
     origin = None if config.output is None else origin_of(job, first)
     output = Output(config.output, resume=config.resume, source=config.input, origin=origin)
-    skipped = sum(1 for _ in itertools.islice(lines, output.done))
-    if skipped < output.done:
-        raise DuetError(f"{output.part} has {output.done} lines, the input only {skipped}: it is of another one")
-    number = output.done
-    with tqdm(disable=not (config.progress and sys.stderr.isatty()), initial=number, unit=" lines", leave=False) as bar:
+    number, begin = 0, output.done
+    with tqdm(disable=not (config.progress and sys.stderr.isatty()), initial=begin, unit=" lines", leave=False) as bar:
         for window in windows(lines, 1 if typed(config) else config.window):
+            if number + len(window) <= begin:  # the others are those of an uninterrupted run, and so the batches in them
+                number += len(window)
+                continue
             batch = [prepared(job, number + place, text) for place, text in enumerate(window, 1)]
-            output.write(translated(job, batch))
+            output.write(translated(job, batch)[max(0, begin - number) :])
             numbers = [line.number for line in batch if line.cut]
             cut, first_cut = cut + len(numbers), first_cut or next(iter(numbers), None)
             number += len(window)
-            bar.update(len(window))
+            bar.update(number - max(begin, number - len(window)))
             give_memory_back()
+    if number < begin:
+        raise DuetError(f"{output.part} has {begin} lines, the input only {number}: it is of another one")
     output.close()
     if cut:
-        many = f"{cut} of {number - output.done} lines are longer than {job.limit} tokens and cut there"
+        many = f"{cut} of {number - begin} lines are longer than {job.limit} tokens and cut there"
         advice = "" if config.split_long else "; split_long=true translates them sentence by sentence"
         print(f"warning: {many}, the first is line {first_cut}{advice}", file=sys.stderr)
 

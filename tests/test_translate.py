@@ -74,6 +74,7 @@ INPUTS = {  # name, content, words, the same in plain lines
     "a column by number": ("in.tsv", b"x\tone\n\ny\ttwo\n", ["column=1"], ["one", "", "two"]),
     "a column by name": ("in.tsv", b"id\ten\n1\tone\n2\ttwo\n", ["column=en"], ["one", "two"]),
     "JSON": ("in.jsonl", b'{"en": "one"}\n{"en": null}\n{"en": "two"}\n', ["column=en"], ["one", "", "two"]),
+    "JSON by its first line": ("in.txt", b'{"en": "one"}\n\n', ["column=en"], ["one", ""]),
     "JSON inside": ("in.jsonl", b'{"translation": {"en": "one"}}\n', ["column=en"], ["one"]),
     "a name with = and blanks": ("a b=c [1].txt", b"one\n", [], ["one"]),
     "odd blanks": ("odd.txt", "one\u2028two\n\u00a0\none\x0ctwo\n".encode(), [], ["one\u2028two", "\u00a0", "one\x0ctwo"]),
@@ -158,24 +159,26 @@ def test_long_lines_are_cut_with_a_warning_or_split(here):
     assert "score" in whole and "score" not in best, "what sentences are ranked by does not add up"
 
 
-SPLITS = [  # text, characters that fit, parts
-    ("A b. C d. E.", 5, ["A b.", "C d.", "E."]),
-    ("A b. C d. E.", 9, ["A b. C d.", "E."]),
-    ('He said: "No." Then he left.', 15, ['He said: "No."', "Then he left."]),
-    ("今天很好。明天呢？“好！”他说。", 5, ["今天很好。", "明天呢？", "“好！”", "他说。"]),
-    ("no end at all", 3, ["no end at all"]),
-    ("他说真的！？我不信。", 5, ["他说真的！？", "我不信。"]),
-    ("（他说：“好。”）我走了。", 8, ["（他说：“好。”）", "我走了。"]),
-    ("他走了。……她来了。", 5, ["他走了。……", "她来了。"]),
-    ('(He said: "No!") Then he left.', 16, ['(He said: "No!")', "Then he left."]),
-    ("Version 3.5 of it. Next.", 18, ["Version 3.5 of it.", "Next."]),
-    ("One. two three four five. Six.", 5, ["One.", "two three four five.", "Six."]),
-]
+SPLITS = [  # text, its sentences
+    ("A b. C d. E.", ["A b.", "C d.", "E."]),
+    ('He said: "No." Then he left.', ['He said: "No."', "Then he left."]),
+    ('(He said: "No!") Then he left.', ['(He said: "No!")', "Then he left."]),
+    ("What?! Yes... And no.", ["What?!", "Yes...", "And no."]),
+    ("今天很好。明天呢？“好！”他说。", ["今天很好。", "明天呢？", "“好！”", "他说。"]),
+    ("他说真的！？我不信。", ["他说真的！？", "我不信。"]),
+    ("（他说：“好。”）我走了。", ["（他说：“好。”）", "我走了。"]),
+    ("他走了。……她来了。", ["他走了。……", "她来了。"]),
+    ("no end at all", ["no end at all"]),
+    ("  One.   Two three.  ", ["One.", "Two three."]),
+    ("Version 3.5 of it. J. S. Bach came on 3. Oktober 1700. Next.",
+     ["Version 3.5 of it.", "J. S. Bach came on 3. Oktober 1700.", "Next."]),
+    ("lower case. too.", ["lower case.", "too."]),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("text, size, parts", SPLITS)
-def test_sentences(text, size, parts):
-    assert translate.sentences(text, lambda part: len(part.strip()) <= size) == parts
+@pytest.mark.parametrize("text, parts", SPLITS)
+def test_sentences(text, parts):
+    assert translate.sentences(text) == parts
 
 
 @pytest.mark.parametrize(
@@ -220,6 +223,11 @@ MISTAKES = {
     "a folder as output": (["ckpt=a.ckpt", "input=in.txt", "output=."], ["no ordinary file"]),
     "an endless output": (["ckpt=a.ckpt", "decode.max_len_b=1e20"], ["decode.max_len_b must be at most 10,000"]),
     "a penalty without bounds": (["ckpt=a.ckpt", "decode=beam", "decode.length_penalty=99"], ["decode.length_penalty must"]),
+    "compressed output": (["ckpt=a.ckpt", "input=in.txt", "output=out.txt.gz"], ["out.txt.gz", "plain text", "gzip"]),
+    "a text for a checkpoint": (["ckpt=in.txt"], ["in.txt is not a checkpoint"]),
+    "a run for a checkpoint": (["ckpt=run"], ["run is not a file; run/checkpoints/best.ckpt is one"]),
+    "an option of another search": (["ckpt=a.ckpt", "decode=greedy", "decode.size=5"], ["beam or decode=couplet has it"]),
+    "shorter than asked": (["ckpt=a.ckpt", "decode.min_len=9", "decode.max_len_a=0", "decode.max_len_b=3"], ["min_len is 9"]),
     "a folder that is not there": (["ckpt=a.ckpt", "input=in.txt", "output=no/out.txt"], ["no/"]),
 }  # fmt: skip
 
@@ -230,6 +238,8 @@ def test_a_mistake_is_told_in_one_line(here, case):
     (here.folder / "in.tsv").write_text("en\tde\none\teins\n")
     (here.folder / "short.txt").write_text("one\n")
     (here.folder / ".left.txt.part").write_text("eins\nzwei\n")
+    (here.folder / "run/checkpoints").mkdir(parents=True)
+    (here.folder / "run/checkpoints/best.ckpt").write_text("")
     content = torch.load(here.folder / "a.ckpt", weights_only=True)
     alphabet = content["duet"]["source"]["alphabet"]
     content["duet"]["source"]["alphabet"] = alphabet[::-1]
@@ -242,12 +252,16 @@ def test_a_mistake_is_told_in_one_line(here, case):
     assert (here.folder / ".left.txt.part").read_text() == "eins\nzwei\n", "nothing is lost"
 
 
-def test_an_interrupted_output_is_continued(here):
-    run(here, "ckpt=a.ckpt", "input=in.txt", "output=whole.txt", "decode=sample")
+@pytest.mark.parametrize("words", [[], ["format=json", "align=true", "batch_size=5", "window=13"]])
+def test_an_interrupted_output_is_continued(here, words):
+    """To the last digit of a score: the windows are those of the whole."""
+    words = ["ckpt=a.ckpt", "input=in.txt", "decode=sample", *words]
+    run(here, *words, "output=whole.txt")
     whole = (here.folder / "whole.txt").read_bytes()
-    for end in (0, 1, 7, 20, len(whole) - 3, len(whole)):
+    middle = [whole.index(b"\n", len(whole) // parts) + 1 for parts in (2, 3, 7)]
+    for end in (0, 1, 7, 20, *middle, len(whole) - 3, len(whole)):
         (here.folder / ".out.txt.part").write_bytes(whole[:end])
-        done = run(here, "ckpt=a.ckpt", "input=in.txt", "output=out.txt", "decode=sample", "resume=true")
+        done = run(here, *words, "output=out.txt", "resume=true")
         assert done.code == 0, done.err
         assert (here.folder / "out.txt").read_bytes() == whole and not (here.folder / ".out.txt.part").exists()
 
@@ -547,6 +561,22 @@ def test_a_line_is_no_list_of_lines(here):
     for method in (model.search, model.translate):
         with pytest.raises(TypeError, match="write .line."):
             method("one two")
+        with pytest.raises(TypeError, match="such as Beam.., not 'beam'"):
+            method(["one two"], decode="beam")
+        with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
+            method(["one two"], batch_size=0)
+    for pair in (("a", ["b"]), (["a"], "b")):
+        with pytest.raises(TypeError, match="write .source., .target."):
+            model.score(*pair)
+
+
+def test_lines_may_come_from_anything(here):
+    model = load(here.folder / "a.ckpt")
+    expected = model.translate(["one two", "three"])
+    (here.folder / "two.txt").write_text("one two\nthree\n")
+    with open(here.folder / "two.txt") as file:
+        assert model.translate(file) == expected
+    assert model.translate(line for line in ["one two", "three"]) == model.translate(("one two", "three")) == expected
 
 
 @pytest.mark.parametrize("wish", [{"fixed": "--"}, {"words": ("eins",)}, {"avoid": "e"}])
