@@ -4,6 +4,7 @@ from tasks import cli, values  # isort: skip  # first: `tasks` sets what torch r
 
 import contextlib
 import errno
+import math
 import os
 import re
 import sys
@@ -79,6 +80,8 @@ def train(config: DictConfig, folder: Path, watch: Stopwatch) -> None:
     checkpoints, stop = make(OmegaConf.to_container(config.callbacks.checkpoints)), StopOnSignal()
     known = HParams(settings(config, model=HydraConfig.get().runtime.choices.model, parameters=count(task.model)))
     trainer = make_trainer(config, folder, [checkpoints, stop, watch, known])
+    if trainer.world_size > 1 and HydraConfig.get().mode == RunMode.MULTIRUN:
+        raise DuetError("a sweep (-m) is for one device a job: with several, start the jobs one after the other")
     if trainer.is_global_zero:
         point_latest(folder)
         print(f"{config.name}: {count(task.model):,} parameters, {trainer.accelerator.__class__.__name__}, writing to {folder}")
@@ -106,8 +109,11 @@ def make_trainer(config: DictConfig, folder: Path, callbacks: list[lightning.Cal
     check_limits(config.trainer)
     parts = OmegaConf.to_container(config.callbacks)
     further = [make(part) for name, part in parts.items() if part and name != "checkpoints"]
+    options = OmegaConf.to_container(config.trainer, resolve=True)
+    if options["accelerator"] == "auto":  # Lightning would take Apple's GPU too, which has no float64
+        options["accelerator"] = "gpu" if torch.cuda.is_available() else "cpu"
     return make(
-        OmegaConf.to_container(config.trainer, resolve=True),
+        options,
         logger=TensorBoardLogger(folder, name="", version=""),
         callbacks=[*(callback for callback in further if callback is not None), *callbacks],
         default_root_dir=str(folder),
@@ -143,7 +149,31 @@ def read_resumed(config: DictConfig) -> dict:
             f"{config.resume} is at step {checkpoint['global_step']}, and trainer.max_steps is {config.trainer.max_steps}: "
             f"nothing is left to train"
         )
+    spent = spent_time(checkpoint)
+    if config.trainer.max_time is not None and spent >= seconds_of(config.trainer.max_time):
+        raise DuetError(
+            f"{config.resume} has trained for {spent:.0f} s, and trainer.max_time is {config.trainer.max_time}: nothing is "
+            f"left to train; raise it, or leave it out with trainer.max_time=null"
+        )
     return checkpoint
+
+
+def spent_time(checkpoint: dict) -> float:
+    """Seconds of training that Lightning's timer counted for a checkpoint; 0 where it had none."""
+    timers = [state for name, state in checkpoint["callbacks"].items() if name.startswith("Timer")]
+    elapsed = timers[0].get("time_elapsed") if timers else None
+    return float(elapsed.get("train", 0.0)) if isinstance(elapsed, dict) else 0.0
+
+
+def seconds_of(time: str) -> float:
+    """Of DD:HH:MM:SS; endless where it is written in another way, which is told elsewhere."""
+    if not LONG.fullmatch(str(time)):
+        return math.inf
+    days, hours, minutes, seconds = map(int, str(time).split(":"))
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+LONG = re.compile(r"\d+:\d\d:\d\d:\d\d")
 
 
 def check_resumed(checkpoint: dict, task: lightning.LightningModule, config: DictConfig) -> None:
@@ -154,6 +184,7 @@ def check_resumed(checkpoint: dict, task: lightning.LightningModule, config: Dic
                 f"{config.resume} was trained with another vocabulary than these data and options give: resume with those that "
                 f"the run had"
             )
+    check_same(checkpoint, config)
     here = {name: tuple(value.shape) for name, value in task.state_dict().items()}
     there = {name: tuple(value.shape) for name, value in checkpoint["state_dict"].items()}
     for name in sorted(here.keys() | there.keys()):
@@ -162,6 +193,31 @@ def check_resumed(checkpoint: dict, task: lightning.LightningModule, config: Dic
                 f"{config.resume} does not fit this model: {name} has the shape {there.get(name)} there and {here.get(name)} "
                 f"here; resume with the options that the run had"
             )
+
+
+ORDER = ("max_tokens", "seed", "max_length", "max_ratio", "drop_duplicates", "train_file", "source_column", "target_column")
+
+
+def check_same(checkpoint: dict, config: DictConfig) -> None:
+    """Raises DuetError for options that say what the checkpoint says otherwise, and that would be passed over: those of the
+    optimizer, whose state is the checkpoint's, and those that batches and their order come from.
+    """
+    known = checkpoint["duet"]["config"]["data"]
+    changed = [(f"data.{name}", known.get(name), config.data[name]) for name in ORDER if name in known and name in config.data]
+    groups = checkpoint["optimizer_states"][0].get("param_groups", [])
+    for name, value in config.optimizer.items():
+        there = [group["initial_lr" if name == "lr" and "initial_lr" in group else name] for group in groups if name in group]
+        if there and not str(name).startswith("_"):
+            changed.append((f"optimizer.{name}", there[0], there[0] if _plain(value) in map(_plain, there) else value))
+    for name, before, now in changed:
+        if _plain(before) != _plain(now):
+            told = f"{name} is {now}, but {config.resume} goes on with {before}"
+            raise DuetError(f"{told}: resume with the options that the run had")
+
+
+def _plain(value: object) -> object:
+    value = OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
+    return list(value) if isinstance(value, tuple) else value
 
 
 def check_scores(options: DictConfig) -> None:
@@ -176,8 +232,10 @@ def check_limits(options: DictConfig) -> None:
     for name in ("max_steps", "max_epochs"):
         if options[name] is not None and options[name] < 1 and options[name] != -1:
             raise DuetError(f"trainer.{name} is {options[name]}: it must be at least 1, or -1 for no limit")
-    if options.max_time is not None and not re.fullmatch(r"\d+:\d\d:\d\d:\d\d", str(options.max_time)):
+    if options.max_time is not None and not LONG.fullmatch(str(options.max_time)):
         raise DuetError(f"trainer.max_time is {options.max_time!r}: write DD:HH:MM:SS, as in 00:00:20:00 for 20 minutes")
+    if options.limit_train_batches == 0:
+        raise DuetError("trainer.limit_train_batches is 0: nothing would be trained; choose a share, or a number of batches")
     if options.accelerator in ("gpu", "cuda") and not torch.cuda.is_available():
         raise DuetError(f"trainer.accelerator is {options.accelerator}, but torch sees no GPU here: choose cpu or auto")
 

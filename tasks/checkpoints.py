@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from lightning import Callback, LightningModule, Trainer
-from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.callbacks import Checkpoint, EarlyStopping
 from lightning.pytorch.callbacks.weight_averaging import EMAWeightAveraging
 from lightning.pytorch.trainer.states import TrainerFn
 
@@ -17,16 +17,22 @@ from tasks.build import read_checkpoint
 Handlers = dict[int, object]
 
 
+def mode_of(score: str) -> str:
+    """Whether more of a score is better (max) or less (min)."""
+    return "min" if score.rpartition("/")[2] in ("loss", "ppl") else "max"
+
+
 class Checkpoints(Checkpoint):
     """After each validation writes `step_<n>.ckpt` and points `last.ckpt` and, if it is the best so far, `best.ckpt` at it.
 
-    monitor: the score that decides, mode: whether more of it is better (max) or less (min).
+    monitor: the score that decides, mode: whether more of it is better (max) or less (min); None: as `mode_of` says.
     keep: how many of the newest `step_<n>.ckpt` stay.
 
     Makes every run end with a validation if it has trained since the last one, so that `last.ckpt` is the last step.
     """
 
-    def __init__(self, *, monitor: str = "val/bleu", mode: str = "max", keep: int = 5):
+    def __init__(self, *, monitor: str = "val/bleu", mode: str | None = None, keep: int = 5):
+        mode = mode_of(monitor) if mode is None else mode
         if mode not in ("max", "min"):
             raise ValueError(f"callbacks.checkpoints.mode must be max or min, not {mode!r}")
         if keep < 1:
@@ -121,6 +127,14 @@ def _link(path: Path, new: Path) -> None:
         shutil.copyfile(path, new)
 
 
+def early_stopping(
+    *, monitor: str = "val/bleu", mode: str | None = None, patience: int = 20, min_delta: float = 0.0, verbose: bool = False
+) -> EarlyStopping:
+    """Lightning's callback, which ends a run whose score was not better in so many validations; mode as in `Checkpoints`."""
+    mode = mode_of(monitor) if mode is None else mode
+    return EarlyStopping(monitor, mode=mode, patience=patience, min_delta=min_delta, verbose=verbose)
+
+
 class EMA(EMAWeightAveraging):
     """An exponential moving average of the weights: validations, tests and checkpoints have it in their place.
 
@@ -132,6 +146,9 @@ class EMA(EMAWeightAveraging):
         if not 0 < decay < 1:
             raise ValueError(f"callbacks.ema.decay must be above 0 and below 1, or null, not {decay}")
         super().__init__(decay=decay)
+
+    def on_train_end(self, trainer: Trainer, task: LightningModule) -> None:
+        """Lightning's would put the average in the place of the weights, before the last checkpoint has taken both."""
 
 
 def ema(*, decay: float | None = None) -> EMA | None:
@@ -148,7 +165,7 @@ class StopOnSignal(Callback):
 
     def on_train_start(self, trainer: Trainer, task: LightningModule) -> None:
         def stop(number: int, frame) -> None:
-            if trainer.should_stop:
+            if self.stopped:  # should_stop may be true for other reasons: the run is at its end
                 raise KeyboardInterrupt
             print("\nstopping: one more validation, then the checkpoint (again to stop at once)", flush=True)
             self.stopped = trainer.should_stop = True

@@ -196,9 +196,13 @@ class Seq2SeqTask(lightning.LightningModule):
     def _all_hypotheses(self) -> dict[int, str]:
         if self.trainer.world_size == 1:
             return self.hypotheses
+        return {place: line for part in self._of_all(self.hypotheses) for place, line in part.items()}
+
+    def _of_all(self, value: dict) -> list[dict]:
+        """What this is on each device, by rank."""
         parts: list[dict] = [{}] * self.trainer.world_size
-        torch.distributed.all_gather_object(parts, self.hypotheses)
-        return {place: line for part in parts for place, line in part.items()}
+        torch.distributed.all_gather_object(parts, value)
+        return parts
 
     # Checkpoints: all that is needed to use the model, and all that is needed to go on training as if never stopped
 
@@ -217,9 +221,14 @@ class Seq2SeqTask(lightning.LightningModule):
             "random": torch.get_rng_state(),
             "random_cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
         }
+        if self.trainer.world_size > 1:  # the file is one device's; each has gradients and random numbers of its own
+            checkpoint["progress"]["devices"] = self._of_all(checkpoint["progress"])
 
     def on_load_checkpoint(self, checkpoint: dict) -> None:
         self.resumed = checkpoint.get("progress")
+        devices = (self.resumed or {}).get("devices", [])
+        if len(devices) == self.trainer.world_size:
+            self.resumed = devices[self.trainer.global_rank]
 
     def on_train_start(self) -> None:
         if resumed := self.__dict__.pop("resumed", None):

@@ -8,15 +8,19 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import train
 from data.batching import collate
-from tasks import cli, load
-from tasks.checkpoints import Checkpoints
+from tasks import cli, load, values
+from tasks.build import make
+from tasks.checkpoints import Checkpoints, StopOnSignal
+from tasks.samples import Look
 from tests.runs import ROOT, TINY, TINY_RNN, command
 
 
@@ -182,6 +186,32 @@ def test_a_taken_folder_gets_a_number(shell, corpus):
         done = shell.train("trainer.max_steps=1", "hydra.run.dir=here", data=corpus)
         assert done.code == 0, done.err
         assert shell.latest.name == expected
+
+
+def test_a_run_without_validations_keeps_both_weights_of_a_moving_average(shell, corpus):
+    words = ["data.valid_file=null", "test=false", "callbacks.ema.decay=0.9"]
+    assert shell.train(*words, "trainer.max_steps=20", data=corpus).code == 0
+    whole = shell.latest
+    assert shell.train(*words, "trainer.max_steps=10", data=corpus).code == 0
+    done = shell.train(*words, "trainer.max_steps=20", f"resume={shell.latest}/checkpoints/last.ckpt", data=corpus)
+    assert done.code == 0, done.err
+    assert_equal_weights(*(weights(run / "checkpoints/last.ckpt") for run in (whole, shell.latest)))
+
+
+def test_what_is_shown_is_of_the_weights_that_were_validated(shell, corpus, monkeypatch):
+    seen = {}
+
+    class Seen(Look):
+        def __init__(self, model, *rest):
+            seen[len(seen)] = {name: value.clone() for name, value in model.model.state_dict().items()}
+            super().__init__(model, *rest)
+
+    monkeypatch.setattr("tasks.samples.Look", Seen)
+    words = ["callbacks.ema.decay=0.8", "callbacks.samples.count=1", "trainer.max_steps=12", "trainer.val_check_interval=4"]
+    assert shell.train(*words, "test=false", data=corpus).code == 0
+    for place, step in enumerate((4, 8, 12)):
+        kept = weights(shell.latest / f"checkpoints/step_{step}.ckpt")
+        assert_equal_weights({f"model.{name}": value for name, value in seen[place].items()}, kept)
 
 
 CHOICES = ["optimizer=adamw", "scheduler=constant", "trainer.precision=bf16-mixed"]
@@ -361,6 +391,10 @@ def test_what_cannot_be_resumed_is_told(shell, corpus):
     torch.save({k: v for k, v in torch.load(last, weights_only=True).items() if k != "optimizer_states"}, weights_only)
     for words, part in [
         ([f"resume={last}", "trainer.max_steps=20", "model.channels=32"], "does not fit this model"),
+        ([f"resume={last}", "trainer.max_steps=20", "optimizer.lr=0.5"], "optimizer.lr is 0.5, but"),
+        ([f"resume={last}", "trainer.max_steps=20", "optimizer.betas=[0.9,0.5]"], "optimizer.betas is [0.9, 0.5], but"),
+        ([f"resume={last}", "trainer.max_steps=20", "data.seed=5"], "data.seed is 5, but"),
+        ([f"resume={last}", "trainer.max_steps=20", "data.max_tokens=300"], "data.max_tokens is 300, but"),
         ([f"resume={last}", "trainer.max_steps=10"], "is at step 10, and trainer.max_steps is 10: nothing is left"),
         ([f"resume={weights_only}", "trainer.max_steps=20"], "has no optimizer_states"),
         ([f"resume={last}", "trainer.max_steps=20", f"data.root={shifted(corpus, shell.folder)}"], "with another vocabulary"),
@@ -371,6 +405,20 @@ def test_what_cannot_be_resumed_is_told(shell, corpus):
     ]:
         done = shell.train(*words, data=corpus)
         assert done.code == 2 and part in done.err and len(done.err.splitlines()) == 1
+
+
+def test_a_time_that_is_spent_is_told(shell, corpus):
+    assert shell.train("trainer.max_steps=10", "test=false", "trainer.max_time=00:01:00:00", data=corpus).code == 0
+    last = shell.latest / "checkpoints/last.ckpt"
+    assert 0 < train.spent_time(torch.load(last, weights_only=True)) < 3600
+    content = torch.load(last, weights_only=True)
+    timer = next(state for name, state in content["callbacks"].items() if name.startswith("Timer"))
+    timer["time_elapsed"]["train"] = 61.0
+    torch.save(content, shell.folder / "spent.ckpt")
+    words = ["resume=spent.ckpt", "trainer.max_steps=20", "test=false"]
+    done = shell.train(*words, "trainer.max_time=00:00:01:00", data=corpus)
+    assert done.code == 2 and "has trained for 61 s, and trainer.max_time is 00:00:01:00: nothing is left" in done.err
+    assert shell.train(*words, "trainer.max_time=00:00:02:00", data=corpus).code == 0
 
 
 def test_a_compiled_model_trains_alike(shell, corpus):
@@ -391,6 +439,54 @@ def test_two_devices_share_the_work(tmp_path, corpus):
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert metrics["steps"] == 6 and metrics["test/sentences"] == 12
     assert sorted(path.name for path in tmp_path.glob("run*")) == ["run", "runs"]  # the run, and the link to it
+
+
+def test_a_resumed_run_on_two_devices_goes_on_as_if_it_had_never_stopped(tmp_path, corpus):
+    """From the middle of an accumulation window, of which each device has gradients of its own."""
+    words = [*TINY, f"data.root={corpus}", "trainer.accelerator=cpu", "trainer.devices=2", "trainer.strategy=ddp", "test=false",
+             "trainer.max_steps=6", "trainer.accumulate_grad_batches=2", "trainer.val_check_interval=3", "task.log_every=1",
+             "callbacks.checkpoints.keep=99", "callbacks.samples=null"]  # fmt: skip
+    assert command("train.py", *words, "hydra.run.dir=whole", cwd=tmp_path).code == 0
+    first = tmp_path / "whole/checkpoints/step_1.ckpt"
+    assert torch.load(first, weights_only=True)["progress"]["gradients"], "it lies in an open window"
+    done = command("train.py", *words, f"resume={first}", "hydra.run.dir=resumed", cwd=tmp_path)
+    assert done.code == 0, done.err
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    for tag in ("train/loss", "val/loss"):
+        assert [p for p in curve(whole, tag) if p[0] > 1] == [p for p in curve(resumed, tag) if p[0] > 1], tag
+    assert_equal_weights(*(weights(run / "checkpoints/last.ckpt") for run in (whole, resumed)))
+
+
+def test_a_sweep_is_for_one_device(tmp_path, corpus):
+    devices = ["trainer.accelerator=cpu", "trainer.devices=2", "trainer.strategy=ddp"]
+    done = command("train.py", "-m", "seed=1,2", *TINY, f"data.root={corpus}", "trainer.max_steps=2", *devices, cwd=tmp_path)
+    assert done.code == 2 and "a sweep (-m) is for one device a job" in done.err and "Traceback" not in done.err
+
+
+def test_a_second_signal_ends_a_run_at_once_and_the_first_never_does():
+    """Whatever else has told the trainer to stop: a limit, or early stopping."""
+    stop, told = StopOnSignal(), SimpleNamespace(should_stop=True)
+    before = signal.getsignal(signal.SIGTERM)
+    stop.on_train_start(told, None)
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.stopped
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)
+    finally:
+        stop.on_train_end(told, None)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize("monitor, best", [("val/loss", "min"), ("val/ppl", "min"), ("val/bleu", "max"), ("val/chrf", "max")])
+def test_what_is_better_goes_by_the_score(monitor, best):
+    parts = ("checkpoints", "early_stopping")
+    for words, expected in (([], best), ([f"callbacks.{part}.mode=max" for part in parts], "max")):
+        config = cli.compose("train", [f"callbacks.{part}.monitor={monitor}" for part in parts] + words)
+        values.check(config)
+        assert make(OmegaConf.to_container(config.callbacks.checkpoints)).sign == (1 if expected == "max" else -1)
+        assert make(OmegaConf.to_container(config.callbacks.early_stopping)).mode == expected
 
 
 def test_a_signal_ends_a_run_with_its_last_step_saved(tmp_path, corpus):
