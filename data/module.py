@@ -82,6 +82,10 @@ class PairData(lightning.LightningDataModule):
         if not self._files["train"]:
             raise DuetError("data.train_file is an empty list: name at least one file")
         self.test_splits = ["test", *tests[1:]] if tests else []
+        for place, name in enumerate(tests[1:]):
+            if name in tests[1 : place + 1] or self._files.get(name, [name]) != [name]:
+                told = f"data.test_file has {name!r} behind its first file, but a split is called so already"
+                raise DuetError(f"{told}: put it first, or give the file another name")
         self._make_tokenizers = (make_src_tokenizer, make_tgt_tokenizer)
         self._shared = shared and _recipe(make_src_tokenizer) == _recipe(make_tgt_tokenizer)
         self.src_tokenizer, self.tgt_tokenizer = tokenizers or (None, None)
@@ -135,18 +139,19 @@ class PairData(lightning.LightningDataModule):
         return self._loader(Rows(self._train), batches)
 
     def val_dataloader(self) -> DataLoader | list:
-        return self.loader("valid") if self._files_of("valid") else []
+        return self.loader("valid", mixed=True) if self._files_of("valid") else []
 
     def test_dataloader(self) -> DataLoader | list:
-        return self.loader("test") if self._files_of("test") else []
+        return self.loader("test", mixed=True) if self._files_of("test") else []
 
     # Evaluation
 
-    def loader(self, split: str, *, batch_size: int | None = None) -> DataLoader:
+    def loader(self, split: str, *, batch_size: int | None = None, mixed: bool = False) -> DataLoader:
         """Batches of at most `batch_size` sentences of any split, unfiltered, the longest sources first.
 
-        Every device gets as many batches, and each sentence goes to one of them. Raises DuetError where there are more
-        devices than sentences.
+        mixed: the batches in another order, always the same one, so that the first of them are like the whole. Every device
+        gets as many batches, and each sentence goes to one of them. Raises DuetError where there are more devices than
+        sentences.
         """
         self._load_tokenizers()
         table = self._evaluation_table(split)
@@ -157,8 +162,10 @@ class PairData(lightning.LightningDataModule):
         if len(order) < world_size:
             raise DuetError(f"{split} has {len(order)} sentences for {world_size} devices: lower trainer.devices")
         count = -(-len(order) // (batch_size or self._batch_size))
-        count += -count % world_size
+        count = min(count + -count % world_size, len(order) // world_size * world_size)  # and none is empty
         batches = [part.tolist() for part in np.array_split(order, count)]
+        if mixed:
+            batches = [batches[place] for place in np.random.default_rng(1).permutation(count)]
         return self._loader(Rows(table, self.max_source, self.max_target), batches[rank::world_size])
 
     def sources(self, split: str) -> list[str]:

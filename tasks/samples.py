@@ -46,7 +46,8 @@ class Samples(Callback):
             except DuetError as error:
                 raise DuetError(f"callbacks.samples: {error}") from None
 
-    def on_validation_end(self, trainer: Trainer, task: LightningModule) -> None:
+    def on_validation_epoch_end(self, trainer: Trainer, task: LightningModule) -> None:
+        """While the weights are those that were validated, which a moving average puts away after this."""
         if trainer.state.fn != TrainerFn.FITTING or not trainer.is_global_zero or not self.count:
             return
         sources, references = trainer.datamodule.sources("valid"), trainer.datamodule.references("valid")

@@ -368,9 +368,9 @@ def test_too_long_a_source_is_cut_with_a_warning(corpus, capsys):
 
 
 def test_splits_have_names(corpus):
-    data = data_of(corpus, train_file="train", valid_file="extra", test_file=["test", "valid"])
+    data = data_of(corpus, train_file="train", valid_file="extra", test_file=["test", "train"])
     data.setup(None)
-    assert data.test_splits == ["test", "valid"]
+    assert data.test_splits == ["test", "train"]
     assert len(data.sources("test")) == 21 and len(data.sources("train")) == 230
     assert len(data.sources("valid")) == 5  # the configured file
     assert len(data.loader("extra").dataset) == 5
@@ -378,6 +378,34 @@ def test_splits_have_names(corpus):
         data.loader("dev")
     with pytest.raises(DuetError, match="no split 'test': data.test_file is null"):
         data_of(corpus, test_file=None).sources("test")
+
+
+@pytest.mark.parametrize("valid, tests, name", [
+    ("valid", ["valid", "test"], "test"),  # split test is the file valid
+    ("extra", ["test", "valid"], "valid"),  # split valid is the file extra
+    ("valid", ["test", "extra", "extra"], "extra"),
+])  # fmt: skip
+def test_two_splits_of_one_name_are_told(corpus, valid, tests, name):
+    with pytest.raises(DuetError, match=f"data.test_file has '{name}' behind its first file, but a split is called so already"):
+        data_of(corpus, valid_file=valid, test_file=tests)
+
+
+def test_the_first_mixed_batches_are_like_the_whole(corpus):
+    data = data_of(corpus)
+    data.setup(None)
+    def batches(mixed):
+        return [batch.index.tolist() for batch in data.loader("train", batch_size=10, mixed=mixed)]
+
+    by_length, mixed = batches(False), batches(True)
+    assert sorted(by_length) == sorted(mixed) and by_length != mixed
+    lengths = [len(source) for source in data.sources("train")]
+    mean = sum(lengths) / len(lengths)
+
+    def mean_of(some):
+        return sum(lengths[index] for batch in some for index in batch) / sum(map(len, some))
+
+    assert mean_of(by_length[:6]) > 1.4 * mean and 0.7 * mean < mean_of(mixed[:6]) < 1.3 * mean
+    assert batches(True) == mixed
 
 
 def test_several_training_files_are_one_split_in_order(corpus, capsys):
@@ -424,7 +452,7 @@ def test_pairs_can_be_given(corpus):
     assert (index, data.src_tokenizer.decode(source)) == (0, "abc")
 
 
-@pytest.mark.parametrize("world_size, batch_size", [(2, 4), (2, 64), (3, 5)])
+@pytest.mark.parametrize("world_size, batch_size", [(2, 4), (2, 64), (3, 5), (2, 1), (20, 1), (21, 1)])
 def test_devices_share_an_evaluation_split(corpus, monkeypatch, world_size, batch_size):
     data = data_of(corpus)
     data.setup("test")
