@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import omegaconf
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Glob
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from data import commands
@@ -53,6 +54,8 @@ def check_choices(words: Sequence[str]) -> None:
         group = word.partition("=")[0].lstrip("+~")
         if "=" in word and group in groups():
             override = OverridesParser.create().parse_override(word)
+            if isinstance(override.value(), Glob):  # Hydra lists what there is
+                continue
             value = list(override.sweep_string_iterator()) if override.is_sweep_override() else override.value()
             chosen[group] = value if isinstance(value, list) else [value]
     for group, names in chosen.items():

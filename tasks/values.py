@@ -125,8 +125,10 @@ LEAST: dict[str, float] = {  # the smallest value, where who gets a smaller one 
     "tokenizer.seed": 0,
     "trainer.accumulate_grad_batches": 1,
     "trainer.gradient_clip_val": 0,
+    "trainer.val_check_interval": 1,
     "window": 1,
 }
+MOST: dict[str, float] = {"seed": 2**32 - 1}  # the largest one, likewise: NumPy's generator takes 32 bits
 TOLD_ELSEWHERE = ("task.teacher_forcing",)  # with what to write instead
 NEEDED = ("data", "model", "task", "optimizer", "scheduler", "decode", "trainer", "callbacks.checkpoints")
 
@@ -154,12 +156,18 @@ def check(config: DictConfig, *, needed: Sequence[str] = (), kinds: dict[str, Ki
                 raise DuetError(f"{key} is a part with options of its own, {key}.…, and cannot be {value!r}")
         elif type(value) is int and not fits(value, kind) and fits("", kind):
             OmegaConf.update(config, key, str(value))
-        elif not fits(value, kind) or (type(value) in (int, float) and value < LEAST.get(key, -math.inf)):
+        elif not fits(value, kind) or not _within(value, key):
             bound = f", at least {LEAST[key]}" if key in LEAST else ""
+            bound += f" and at most {MOST[key]}" if key in MOST else ""
             raise DuetError(f"{key} must be {in_words(kind)}{bound}, not {value!r}")
 
 
 _ABSENT = object()
+
+
+def _within(value: object, key: str) -> bool:
+    """Whether a number is none that is too small or too large for its option."""
+    return type(value) not in (int, float) or LEAST.get(key, -math.inf) <= value <= MOST.get(key, math.inf)
 
 
 def _refers(config: DictConfig, key: str) -> bool:

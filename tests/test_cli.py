@@ -25,3 +25,7 @@ def test_a_group_is_chosen_by_a_name(shell, name):
     done = shell.run(importlib.import_module(name), CONFIGS[name], ["runs/a", "decode=5"])
     assert done.code == 2 and done.err.startswith("error: decode is chosen by a name, not 5; allowed: beam, couplet"), done.err
     assert done.err.count("\n") == 1
+
+
+def test_a_sweep_may_name_choices_by_a_pattern():
+    cli.check_choices(["model=glob(rnn_*)", "model=glob([rnn_*,transformer_*],exclude=*base)"])

@@ -367,7 +367,9 @@ def start(folder, *words, **options):
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "tasks.translate", *words]
     environment["PYTHONPATH"] = str(ROOT)
-    return subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, **options)
+    # where the tests run in the background of a shell, SIGINT is ignored, which a child takes over
+    heed = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    return subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, **heed, **options)
 
 
 def test_killed_at_any_moment_it_can_be_continued(here):
