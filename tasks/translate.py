@@ -203,7 +203,7 @@ def run(job: Job) -> None:
                 continue
             batch = [prepared(job, number + place, text) for place, text in enumerate(window, 1)]
             output.write(translated(job, batch)[max(0, begin - number) :])
-            numbers = [line.number for line in batch if line.cut]
+            numbers = [line.number for line in batch if line.cut and line.number > begin]
             cut, first_cut = cut + len(numbers), first_cut or next(iter(numbers), None)
             number += len(window)
             bar.update(number - max(begin, number - len(window)))
