@@ -204,6 +204,7 @@ def check_same(checkpoint: dict, config: DictConfig) -> None:
     """
     known = checkpoint["duet"]["config"]["data"]
     changed = [(f"data.{name}", known.get(name), config.data[name]) for name in ORDER if name in known and name in config.data]
+    changed = [(name, *([part] if isinstance(part, str) else part for part in both)) for name, *both in changed]
     groups = checkpoint["optimizer_states"][0].get("param_groups", [])
     for name, value in config.optimizer.items():
         there = [group["initial_lr" if name == "lr" and "initial_lr" in group else name] for group in groups if name in group]

@@ -242,15 +242,16 @@ def _columns(record: dict) -> Iterator[str]:
 
 
 def column_of(lines: Iterator[str], column: str | int, where: str) -> Iterator[str]:
-    """The text in that column of each line: a key of JSON where the file's name (`where`) says so or its first line begins with
-    a brace, else tab-separated values.
+    """The text in that column of each line: a key of JSON where the file's name (`where`) says so, or says nothing and the
+    first line is an object of JSON; else tab-separated values.
 
     There a number counts from 0, and a name is looked up in the first line, which is none of the lines then. An empty line
     is a blank text.
     """
     first = next(lines, None)
     lines = itertools.chain([] if first is None else [first], lines)
-    if where.removesuffix(".gz").endswith((".jsonl", ".json")) or (first or "").startswith("{"):
+    name = where.removesuffix(".gz")
+    if name.endswith((".jsonl", ".json")) or (not name.endswith(".tsv") and _is_object(first or "")):
         for number, line in enumerate(lines, 1):
             here = f"{where}, line {number}"
             yield _text(_parse(line, here), str(column), here) if line.strip() else ""
@@ -266,6 +267,13 @@ def column_of(lines: Iterator[str], column: str | int, where: str) -> Iterator[s
         if line and not 0 <= place < len(fields):
             raise DuetError(f"{where}, line {number}: no column {place}, it has {len(fields)}, counted from 0")
         yield fields[place] if line else ""
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
 
 
 # Hugging Face datasets
@@ -384,7 +392,7 @@ class BuiltIn:
         from data.grammar import SPLITS
 
         if root is not None:
-            raise DuetError(f"data.root is {root}, but the built-in corpus has no folder: choose data=text, tsv, jsonl or hub")
+            raise DuetError(f"data.root is {root}, but the built-in corpus has none: choose other data, or data.root=null")
         if file not in SPLITS:
             raise DuetError(f"the built-in corpus has no split {file!r}: there are {', '.join(SPLITS)}")
         for column in (source_column, target_column):

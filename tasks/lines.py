@@ -135,13 +135,15 @@ class Output:
             write_json(self.record, origin)
 
     def _compare(self, origin: dict) -> None:
-        """Raises DuetError where the part is of another origin."""
+        """Raises DuetError where the part is of another origin, as far as both are known."""
         try:
             known = json.loads(self.record.read_text(encoding="utf-8"))
         except ValueError:
-            known = {}
+            known = None
         new = json.loads(json.dumps(origin))
-        other = [name for name, value in new.items() if not isinstance(known, dict) or known.get(name) != value]
+        if not isinstance(known, dict):
+            raise DuetError(f"{self.record} is damaged: nothing tells what {self.part} was begun with; remove one of the two")
+        other = [name for name, value in new.items() if name in known and known[name] != value]
         if other:
             raise DuetError(f"{self.part} was begun with another {', '.join(other)}: go on with the same, or remove it")
 

@@ -9,7 +9,7 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
@@ -57,18 +57,37 @@ def prepared(job: Job, number: int, text: str) -> Line:
         return Line(number, text, [text], False)
     if not job.config.split_long:
         return Line(number, text, [text], True)
-    parts = sentences(text)
+    parts = sentences(text, lambda part: len(job.model.src_tokenizer.encode(part)) <= job.limit)
     return Line(number, text, parts, any(len(job.model.src_tokenizer.encode(part)) > job.limit for part in parts))
 
 
-# Marks (but not of an initial or a day), what closes, and a blank; Chinese ones with all marks that follow, and no blank.
-ENDS = re.compile(r"(?:(?<!\b[A-Z])(?<!\b\d)(?<!\b\d\d)\.|[!?…])[.!?…]*[\"'”’»)\]]*\s+|[。！？；][。！？；…”’」』）]*")
+# Marks, what closes, and a blank; Chinese marks with all that follow, and no blank.
+ENDS = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*\s+|[。！？；][。！？；…”’」』）]*")
+DOT = re.compile(r"(\w*)\.\s+$")
 
 
-def sentences(text: str) -> list[str]:
-    """A text cut at the ends of its sentences."""
-    ends = [0, *(match.end() for match in ENDS.finditer(text)), len(text)]
-    return [part for part in (text[begin:end].strip() for begin, end in zip(ends, ends[1:])) if part]
+def sentences(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """A text cut at the ends of its sentences; at doubtful ones (`doubtful`) only where a part would not fit otherwise."""
+    parts, begins = [], [0]  # of the pieces of the sentence that is looked at
+    for end in [*(match.end() for match in ENDS.finditer(text)), len(text)]:
+        sentence = text[begins[0] : end]
+        if end < len(text) and doubtful(sentence):
+            begins.append(end)
+            continue
+        pieces = [text[a:b] for a, b in zip(begins, [*begins[1:], end])]
+        parts += [sentence] if fits(sentence.strip()) else pieces
+        begins = [end]
+    return [part.strip() for part in parts if part.strip()]
+
+
+def doubtful(sentence: str) -> bool:
+    """Whether a dot at its end may be that of an initial (J.), a day (3.), or an abbreviation in front (Dr.)."""
+    dot = DOT.search(sentence[-40:])
+    if dot is None:
+        return False
+    word = dot[1]
+    alone = len(word) < 3 and not re.search(r"\w", sentence[: len(sentence) - len(dot[0])])
+    return alone or (len(word) == 1 and word.isupper()) or (len(word) < 3 and word.isdigit())
 
 
 # Translating
@@ -111,7 +130,7 @@ def as_json(job: Job, line: Line, found: list[list[Translation]]) -> str:
     hypotheses: none where none was found, or not of all sentences; of a line that was split the best of each sentence, joined.
     Their log-probabilities add up; what each was ranked by does not.
     """
-    if any(not part[0].ids for part, text in zip(found, line.parts) if text.strip()):
+    if any(not part[0].ids for part, text in zip(found, line.parts) if text.strip() and job.model.src_tokenizer.encode(text)):
         hypotheses = []
     elif len(found) == 1:
         hypotheses = [of_hypothesis(hypothesis) for hypothesis in found[0]]
@@ -221,11 +240,12 @@ def origin_of(job: Job, first: Sequence[str]) -> dict:
     """All that the lines of an output depend on. first: lines of the input."""
     config = job.config
     own = {name: config[name] for name in ("ensemble", "format", "align", "split_long")}
-    return own | {
+    head = {"first lines of the input": digest(first)} if config.input is not None else {}  # of stdin one line has been read
+    return own | head | {
         "ckpt": [file_digest(path) for path in job.ckpts],
         "decode": OmegaConf.to_container(config.decode, resolve=True),
         "max_length": job.limit,
-        "input": digest(first),
+        "input": digest(first[:1]),
     }
 
 

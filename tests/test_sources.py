@@ -356,7 +356,7 @@ def test_the_built_in_corpus_in_both_directions():
     forth = list(BuiltIn(None, "valid", **COLUMNS))
     back = list(BuiltIn(None, "valid", source_column="de", target_column="en"))
     assert forth and back == [pair[::-1] for pair in forth]
-    assert "data.root is /a, but the built-in corpus has no folder: choose data=text" in error_of(
+    assert "data.root is /a, but the built-in corpus has none: choose other data" in error_of(
         lambda: BuiltIn("/a", "valid", **COLUMNS)
     )
     assert "no split 'dev': there are train, valid" in error_of(lambda: BuiltIn(None, "dev", **COLUMNS))

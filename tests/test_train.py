@@ -407,6 +407,13 @@ def test_what_cannot_be_resumed_is_told(shell, corpus):
         assert done.code == 2 and part in done.err and len(done.err.splitlines()) == 1
 
 
+def test_the_same_files_may_be_written_in_another_way(shell, corpus):
+    assert shell.train("trainer.max_steps=10", "test=false", data=corpus).code == 0
+    words = [f"resume={shell.latest}/checkpoints/last.ckpt", "trainer.max_steps=20", "test=false"]
+    done = shell.train(*words, "data.train_file=[train]", data=corpus)
+    assert done.code == 0, done.err
+
+
 def test_a_time_that_is_spent_is_told(shell, corpus):
     assert shell.train("trainer.max_steps=10", "test=false", "trainer.max_time=00:01:00:00", data=corpus).code == 0
     last = shell.latest / "checkpoints/last.ckpt"

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from data.errors import DuetError
-from data.tokenizer import UNK
+from data.tokenizer import UNK, Characters, SentencePiece
 from tasks import heatmap, load, terminal, translate
 from tasks.build import BLANK
 from tasks.decoding import Beam, Greedy, Request, Sample
@@ -75,6 +75,8 @@ INPUTS = {  # name, content, words, the same in plain lines
     "a column by name": ("in.tsv", b"id\ten\n1\tone\n2\ttwo\n", ["column=en"], ["one", "two"]),
     "JSON": ("in.jsonl", b'{"en": "one"}\n{"en": null}\n{"en": "two"}\n', ["column=en"], ["one", "", "two"]),
     "JSON by its first line": ("in.txt", b'{"en": "one"}\n\n', ["column=en"], ["one", ""]),
+    "braces in a table": ("in.tsv", b'{"a": 1}\tone\n{b}\ttwo\n', ["column=1"], ["one", "two"]),
+    "braces in a text": ("in.txt", b"{a}\tone\n{b}\ttwo\n", ["column=1"], ["one", "two"]),
     "JSON inside": ("in.jsonl", b'{"translation": {"en": "one"}}\n', ["column=en"], ["one"]),
     "a name with = and blanks": ("a b=c [1].txt", b"one\n", [], ["one"]),
     "odd blanks": ("odd.txt", "one\u2028two\n\u00a0\none\x0ctwo\n".encode(), [], ["one\u2028two", "\u00a0", "one\x0ctwo"]),
@@ -122,6 +124,10 @@ def test_json_of_a_line_without_an_answer_has_none(here, monkeypatch):
     texts = [[hypothesis["text"] for hypothesis in record["hypotheses"]] for record in records]
     assert texts == [[], [""], [found[1][0].text], [found[1][0].text]]
     assert [record.get("given_up") for record in records] == [["tones"], None, None, ["copy"]]
+    monkeypatch.setattr(SentencePiece, "encode", lambda *_: [])  # as of a line of zero-width characters
+    monkeypatch.setattr(Characters, "encode", lambda *_: [])
+    assert run(here, "ckpt=a.ckpt", "input=in.txt", "output=out.txt", "format=json").code == 0
+    assert [hypothesis["text"] for hypothesis in json.loads(written(here)[0])["hypotheses"]] == [""]
 
 
 @pytest.mark.parametrize("decode", ["greedy", "beam", "sample"])
@@ -173,12 +179,30 @@ SPLITS = [  # text, its sentences
     ("Version 3.5 of it. J. S. Bach came on 3. Oktober 1700. Next.",
      ["Version 3.5 of it.", "J. S. Bach came on 3. Oktober 1700.", "Next."]),
     ("lower case. too.", ["lower case.", "too."]),
+    ("Dr. Smith left. He ran.", ["Dr. Smith left.", "He ran."]),
+    ("Er wohnt in Ä. Straße. Gut.", ["Er wohnt in Ä. Straße.", "Gut."]),
+    ("I have 10. You have 2020. OK.", ["I have 10. You have 2020.", "OK."]),
+    (". . . what", [". . . what"]),
+    ("Chapter 1 ........ 5", ["Chapter 1 ........", "5"]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("text, parts", SPLITS)
 def test_sentences(text, parts):
-    assert translate.sentences(text) == parts
+    assert translate.sentences(text, lambda part: True) == parts
+
+
+def test_a_part_that_does_not_fit_is_cut_at_doubtful_ends_too():
+    assert translate.sentences("I have 10. You have 20. It is B. OK then.", lambda part: len(part) < 20) == [
+        "I have 10.", "You have 20.", "It is B.", "OK then."]  # fmt: skip
+
+
+def test_sentences_of_odd_texts_are_found_in_no_time():
+    """Runs of marks are looked at once: a search from each of them took 40 s here."""
+    began = time.monotonic()
+    for text in ("." * 200_000 + "a", ".)" * 100_000, "?! " * 50_000, "。" * 100_000, "A. " * 20_000):
+        translate.sentences(text, lambda part: True)
+    assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize(
@@ -273,7 +297,7 @@ OTHERS = {  # words -> what an output that was begun without them was not begun 
     "a length": (["max_length=3"], "max_length"),
     "a checkpoint": (["ckpt=b.ckpt"], "ckpt"),
     "an ensemble": (["ckpt=[a.ckpt,a.ckpt]", "ensemble=log_linear"], "ensemble, ckpt"),
-    "an input": (["input=other.txt"], "input"),
+    "an input": (["input=other.txt"], "first lines of the input, input"),
     "splitting": (["split_long=true"], "split_long"),
 }
 
@@ -300,6 +324,29 @@ def test_an_output_is_gone_on_with_by_the_same_command_alone(here, case, monkeyp
     assert run(here, *same, "input=moved.txt", "resume=true", "batch_size=3").code == 0
     assert written(here)[:-1] == load(here.folder / "a.ckpt").translate(LINES)
     assert not [path for path in here.folder.iterdir() if "part" in path.name]
+
+
+def test_an_output_of_a_pipe_is_gone_on_with_from_the_file(here, monkeypatch):
+    """An input is known again by its first line, a file also by some more of them."""
+    words = ["ckpt=a.ckpt", "decode=greedy", "output=out.txt"]
+    with monkeypatch.context() as patch:
+        search, calls = translate.search, []
+        patch.setattr(translate, "search", lambda *asked: calls.append(1) or (search(*asked) if len(calls) < 4 else 1 / 0))
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((here.folder / "in.txt").read_bytes())))
+        assert run(here, *words).code == 1
+    (here.folder / "other.txt").write_text("another one\n" * 30)
+    done = run(here, *words, "input=other.txt", "resume=true")
+    assert done.code == 2 and "was begun with another input:" in done.err
+    assert run(here, *words, "input=in.txt", "resume=true").code == 0
+    assert written(here)[:-1] == load(here.folder / "a.ckpt").translate(LINES)
+
+
+def test_a_damaged_record_is_told(here):
+    (here.folder / ".out.txt.part").write_text("eins\n")
+    (here.folder / ".out.txt.part.json").write_text('{"ckpt": [')
+    done = run(here, "ckpt=a.ckpt", "input=in.txt", "output=out.txt", "resume=true")
+    assert done.code == 2 and ".out.txt.part.json is damaged" in done.err and done.err.count("\n") == 1
+    assert (here.folder / ".out.txt.part").read_text() == "eins\n"
 
 
 def test_random_draws_are_those_of_the_line_where_lines_are_split_too(here):
