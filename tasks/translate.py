@@ -7,9 +7,8 @@ from tasks import cli  # isort: skip  # first: `tasks` sets what torch reads whe
 
 import itertools
 import json
-import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
@@ -23,6 +22,7 @@ from tasks.allocator import give_memory_back
 from tasks.build import Translation, Translator
 from tasks.decoding import Decode
 from tasks.lines import HEAD, Output, begun, lines_of, piped, terminal_asks, typed, windows
+from tasks.sentences import joined, sentences
 from tasks.using import check_names, use
 
 PART = 1_000_003  # between the places of two sentences of one line: no line of a file of that length has the same
@@ -61,35 +61,6 @@ def prepared(job: Job, number: int, text: str) -> Line:
     return Line(number, text, parts, any(len(job.model.src_tokenizer.encode(part)) > job.limit for part in parts))
 
 
-# Marks, what closes, and a blank; Chinese marks with all that follow, and no blank.
-ENDS = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*\s+|[。！？；][。！？；…”’」』）]*")
-DOT = re.compile(r"(\w*)\.\s+$")
-
-
-def sentences(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """A text cut at the ends of its sentences; at doubtful ones (`doubtful`) only where a part would not fit otherwise."""
-    parts, begins = [], [0]  # of the pieces of the sentence that is looked at
-    for end in [*(match.end() for match in ENDS.finditer(text)), len(text)]:
-        sentence = text[begins[0] : end]
-        if end < len(text) and doubtful(sentence):
-            begins.append(end)
-            continue
-        pieces = [text[a:b] for a, b in zip(begins, [*begins[1:], end])]
-        parts += [sentence] if fits(sentence.strip()) else pieces
-        begins = [end]
-    return [part.strip() for part in parts if part.strip()]
-
-
-def doubtful(sentence: str) -> bool:
-    """Whether a dot at its end may be that of an initial (J.), a day (3.), or an abbreviation in front (Dr.)."""
-    dot = DOT.search(sentence[-40:])
-    if dot is None:
-        return False
-    word = dot[1]
-    alone = len(word) < 3 and not re.search(r"\w", sentence[: len(sentence) - len(dot[0])])
-    return alone or (len(word) == 1 and word.isupper()) or (len(word) < 3 and word.isdigit())
-
-
 # Translating
 
 
@@ -106,17 +77,6 @@ def translated(job: Job, lines: Sequence[Line]) -> list[str]:
 def search(job: Job, texts: Sequence[str], places: Sequence[int]) -> list[list[Translation]]:
     """Every text's hypotheses. Sources are cut at the limit. places: on which random draws depend."""
     return job.model.search(texts, decode=job.decode, batch_size=job.config.batch_size, places=places, limit=job.limit)
-
-
-UNSPACED = re.compile("[\u3000-\u312f\u3190-\u9fff\uf900-\ufaff\ufe30-\uffef][”’…—]*$")  # Chinese and Japanese, not Korean
-
-
-def joined(texts: Iterable[str]) -> str:
-    """Sentences of one line; after a Chinese one stands no blank."""
-    whole = ""
-    for text in texts:
-        whole = whole + ("" if not whole or not text or UNSPACED.search(whole) else " ") + text
-    return whole
 
 
 def as_text(job: Job, line: Line, found: list[list[Translation]]) -> str:

@@ -21,6 +21,7 @@ from tasks import heatmap, load, terminal, translate
 from tasks.build import BLANK
 from tasks.decoding import Beam, Greedy, Request, Sample
 from tasks.lines import terminal_asks, windows
+from tasks.sentences import joined, sentences
 from tests.runs import ROOT, TINY_RNN, WORDS
 
 LINES = ["one two", "", "three", "   ", "five four three two one", "two"] * 9
@@ -189,11 +190,11 @@ SPLITS = [  # text, its sentences
 
 @pytest.mark.parametrize("text, parts", SPLITS)
 def test_sentences(text, parts):
-    assert translate.sentences(text, lambda part: True) == parts
+    assert sentences(text, lambda part: True) == parts
 
 
 def test_a_part_that_does_not_fit_is_cut_at_doubtful_ends_too():
-    assert translate.sentences("I have 10. You have 20. It is B. OK then.", lambda part: len(part) < 20) == [
+    assert sentences("I have 10. You have 20. It is B. OK then.", lambda part: len(part) < 20) == [
         "I have 10.", "You have 20.", "It is B.", "OK then."]  # fmt: skip
 
 
@@ -201,7 +202,7 @@ def test_sentences_of_odd_texts_are_found_in_no_time():
     """Runs of marks are looked at once: a search from each of them took 40 s here."""
     began = time.monotonic()
     for text in ("." * 200_000 + "a", ".)" * 100_000, "?! " * 50_000, "。" * 100_000, "A. " * 20_000):
-        translate.sentences(text, lambda part: True)
+        sentences(text, lambda part: True)
     assert time.monotonic() - began < 20
 
 
@@ -220,7 +221,7 @@ def test_sentences_of_odd_texts_are_found_in_no_time():
     ],
 )
 def test_sentences_joined(texts, whole):
-    assert translate.joined(texts) == whole
+    assert joined(texts) == whole
 
 
 MISTAKES = {
@@ -520,7 +521,7 @@ def test_a_long_line_at_the_prompt(here, monkeypatch):
         translate.prompt(job)
         out = here.capfd.readouterr().out
         found = model.search(expected, limit=15)
-        assert translate.joined(part[0].text for part in found) + "\n" in out
+        assert joined(part[0].text for part in found) + "\n" in out
         assert ("longer than 15 tokens and was cut there" in out) == cut
         for part in expected:
             assert all(f"{value:8.3f}  {piece}\n" in out for piece, value in model.alternatives(part, limit=15))
