@@ -5,6 +5,7 @@ from tasks import cli, values  # isort: skip  # first: `tasks` sets what torch r
 import contextlib
 import errno
 import os
+import re
 import sys
 import threading
 import traceback
@@ -27,7 +28,7 @@ from tasks.build import build, count, make, read_checkpoint
 from tasks.checkpoints import StopOnSignal
 from tasks.hparams import HParams, settings
 from tasks.quiet import quiet
-from tasks.resume import LONG, check_resumed, read_resumed
+from tasks.resume import check_resumed, read_resumed
 from tasks.seq2seq import VALIDATED, Seq2SeqTask
 from tasks.stopwatch import Stopwatch
 
@@ -68,6 +69,7 @@ def train(config: DictConfig, folder: Path, watch: Stopwatch) -> None:
     keep_memory()
     values.check(config, needed=values.NEEDED)
     check_scores(config.callbacks)
+    check_limits(config.trainer)
     if config.threads:
         torch.set_num_threads(config.threads)
     resumed = read_resumed(config) if config.resume else None  # a wrong one is told before anything is read or built
@@ -105,7 +107,6 @@ def train(config: DictConfig, folder: Path, watch: Stopwatch) -> None:
 
 def make_trainer(config: DictConfig, folder: Path, callbacks: list[lightning.Callback]) -> lightning.Trainer:
     """Lightning's Trainer with these callbacks and the config's further ones; one that is null, or made None, is none."""
-    check_limits(config.trainer)
     parts = OmegaConf.to_container(config.callbacks)
     further = [make(part) for name, part in parts.items() if part and name != "checkpoints"]
     options = OmegaConf.to_container(config.trainer, resolve=True)
@@ -136,7 +137,7 @@ def check_limits(options: DictConfig) -> None:
     for name in ("max_steps", "max_epochs"):
         if options[name] is not None and options[name] < 1 and options[name] != -1:
             raise DuetError(f"trainer.{name} is {options[name]}: it must be at least 1, or -1 for no limit")
-    if options.max_time is not None and not LONG.fullmatch(str(options.max_time)):
+    if options.max_time is not None and not re.fullmatch(r"\d+:\d\d:\d\d:\d\d", str(options.max_time)):
         raise DuetError(f"trainer.max_time is {options.max_time!r}: write DD:HH:MM:SS, as in 00:00:20:00 for 20 minutes")
     if options.limit_train_batches == 0:
         raise DuetError("trainer.limit_train_batches is 0: nothing would be trained; choose a share, or a number of batches")

@@ -164,7 +164,7 @@ def respect_limits(data: PairData, model: Seq2Seq) -> None:
 class Translation(NamedTuple):
     """A hypothesis. score: what it is ranked by; log_prob: of the model, in all and a token. ids and pieces end with EOS.
 
-    given_up: what the search gave up for its sentence.
+    given_up: what the search gave up for its sentence. Where nothing was found all is blank, and both numbers are -inf.
     """
 
     text: str
@@ -176,7 +176,8 @@ class Translation(NamedTuple):
     given_up: tuple[str, ...] = ()
 
 
-BLANK = Translation("", 0.0, 0.0, [], [], [])
+BLANK = Translation("", 0.0, 0.0, [], [], [])  # of a blank line
+NOTHING = BLANK._replace(score=-math.inf, log_prob=-math.inf)
 
 
 class Translator:
@@ -215,7 +216,7 @@ class Translator:
         lines: texts (without their line ends, if they have any), or a `Request` where more is asked of an answer, such as what
         it begins with. places: of the lines in their file, on which random draws depend (None: 0, 1, …). limit: tokens of a
         source, at which it is cut (None: what the model has positions for). A line that no hypothesis was found for (rules may
-        forbid all) has a blank one.
+        forbid all) has `NOTHING`.
         """
         if isinstance(lines, str):  # whose characters would be taken for lines
             raise TypeError("lines are a list, even of one: write [line]")
@@ -303,7 +304,7 @@ class Translator:
                 ids, log_prob = tokens[tokens != PAD].tolist(), float(found.log_probs[row, place])
                 pieces, values = self.tgt_tokenizer.pieces(ids), found.token_log_probs[row, place, : len(ids)].tolist()
                 result.append(Translation(texts[row][place], worth, log_prob, ids, pieces, values, given_up[row]))
-        return result or [BLANK._replace(given_up=given_up[row])]
+        return result or [NOTHING._replace(given_up=given_up[row])]
 
 
 def load(*paths: str | Path, way: str = "linear") -> Translator:

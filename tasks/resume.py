@@ -1,10 +1,8 @@
 """Whether training can go on from a checkpoint, with these options."""
 
-import math
-import re
-
 import lightning
-from omegaconf import DictConfig, OmegaConf
+from lightning.pytorch.callbacks import Timer
+from omegaconf import DictConfig, ListConfig
 
 from data.errors import DuetError
 from tasks.build import read_checkpoint, tokenizers_of
@@ -33,31 +31,44 @@ def read_resumed(config: DictConfig) -> dict:
             f"{config.resume} is at step {checkpoint['global_step']}, and trainer.max_steps is {config.trainer.max_steps}: "
             f"nothing is left to train"
         )
-    spent = spent_time(checkpoint)
-    if config.trainer.max_time is not None and spent >= seconds_of(config.trainer.max_time):
-        raise DuetError(
-            f"{config.resume} has trained for {spent:.0f} s, and trainer.max_time is {config.trainer.max_time}: nothing is "
-            f"left to train; raise it, or leave it out with trainer.max_time=null"
-        )
+    check_time(checkpoint, config)
+    check_same(checkpoint, config)
     return checkpoint
 
 
-def spent_time(checkpoint: dict) -> float:
-    """Seconds of training that Lightning's timer counted for a checkpoint; 0 where it had none."""
-    timers = [state for name, state in checkpoint["callbacks"].items() if name.startswith("Timer")]
-    elapsed = timers[0].get("time_elapsed") if timers else None
-    return float(elapsed.get("train", 0.0)) if isinstance(elapsed, dict) else 0.0
+def check_time(checkpoint: dict, config: DictConfig) -> None:
+    """Raises DuetError where trainer.max_time has been spent, which Lightning's timer counts over all of a run's parts."""
+    if config.trainer.max_time is None:
+        return
+    timer = Timer(config.trainer.max_time)
+    timer.load_state_dict(checkpoint["callbacks"].get(timer.state_key, {}))
+    if timer.time_remaining() <= 0:
+        raise DuetError(
+            f"{config.resume} has trained for {timer.time_elapsed():.0f} s, and trainer.max_time is {config.trainer.max_time}: "
+            f"nothing is left to train; raise it, or leave it out with trainer.max_time=null"
+        )
 
 
-def seconds_of(time: str) -> float:
-    """Of DD:HH:MM:SS; endless where it is written in another way, which is told elsewhere."""
-    if not LONG.fullmatch(str(time)):
-        return math.inf
-    days, hours, minutes, seconds = map(int, str(time).split(":"))
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+ORDER = ("max_tokens", "seed", "max_length", "max_ratio", "drop_duplicates", "train_file", "source_column", "target_column")
 
 
-LONG = re.compile(r"\d+:\d\d:\d\d:\d\d")
+def check_same(checkpoint: dict, config: DictConfig) -> None:
+    """Raises DuetError for options that say what the checkpoint says otherwise, and that would be passed over: those of the
+    optimizer, whose state is the checkpoint's, and those that batches and their order come from.
+    """
+    known, (optimizer, *_) = checkpoint["duet"]["config"]["data"], checkpoint["optimizer_states"][0]["param_groups"]
+    optimizer = optimizer | {"lr": optimizer.get("initial_lr", optimizer["lr"])}  # the schedule changes lr itself
+    pairs = [(f"data.{name}", known[name], config.data[name]) for name in ORDER if name in known and name in config.data]
+    pairs += [(f"optimizer.{name}", optimizer[name], value) for name, value in config.optimizer.items() if name in optimizer]
+    for name, before, now in pairs:
+        if _plain(before) != _plain(now):
+            told = f"{name} is {now}, but {config.resume} goes on with {before}"
+            raise DuetError(f"{told}: resume with the options that the run had")
+
+
+def _plain(value: object) -> list:
+    """A value, or several, in one way: `train`, [train] and (train,) are the same."""
+    return list(value) if isinstance(value, list | tuple | ListConfig) else [value]
 
 
 def check_resumed(checkpoint: dict, task: lightning.LightningModule, config: DictConfig) -> None:
@@ -68,7 +79,6 @@ def check_resumed(checkpoint: dict, task: lightning.LightningModule, config: Dic
                 f"{config.resume} was trained with another vocabulary than these data and options give: resume with those that "
                 f"the run had"
             )
-    check_same(checkpoint, config)
     here = {name: tuple(value.shape) for name, value in task.state_dict().items()}
     there = {name: tuple(value.shape) for name, value in checkpoint["state_dict"].items()}
     for name in sorted(here.keys() | there.keys()):
@@ -77,29 +87,3 @@ def check_resumed(checkpoint: dict, task: lightning.LightningModule, config: Dic
                 f"{config.resume} does not fit this model: {name} has the shape {there.get(name)} there and {here.get(name)} "
                 f"here; resume with the options that the run had"
             )
-
-
-ORDER = ("max_tokens", "seed", "max_length", "max_ratio", "drop_duplicates", "train_file", "source_column", "target_column")
-
-
-def check_same(checkpoint: dict, config: DictConfig) -> None:
-    """Raises DuetError for options that say what the checkpoint says otherwise, and that would be passed over: those of the
-    optimizer, whose state is the checkpoint's, and those that batches and their order come from.
-    """
-    known = checkpoint["duet"]["config"]["data"]
-    changed = [(f"data.{name}", known.get(name), config.data[name]) for name in ORDER if name in known and name in config.data]
-    changed = [(name, *([part] if isinstance(part, str) else part for part in both)) for name, *both in changed]
-    groups = checkpoint["optimizer_states"][0].get("param_groups", [])
-    for name, value in config.optimizer.items():
-        there = [group["initial_lr" if name == "lr" and "initial_lr" in group else name] for group in groups if name in group]
-        if there and not str(name).startswith("_"):
-            changed.append((f"optimizer.{name}", there[0], there[0] if _plain(value) in map(_plain, there) else value))
-    for name, before, now in changed:
-        if _plain(before) != _plain(now):
-            told = f"{name} is {now}, but {config.resume} goes on with {before}"
-            raise DuetError(f"{told}: resume with the options that the run had")
-
-
-def _plain(value: object) -> object:
-    value = OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
-    return list(value) if isinstance(value, tuple) else value

@@ -1,5 +1,6 @@
 """Where the sentences of a text end, and how they become one text again."""
 
+import itertools
 import re
 from collections.abc import Callable, Iterable
 
@@ -37,7 +38,6 @@ UNSPACED = re.compile("[\u3000-\u312f\u3190-\u9fff\uf900-\ufaff\ufe30-\uffef][â€
 
 def joined(texts: Iterable[str]) -> str:
     """Sentences of one line; after a Chinese one stands no blank."""
-    whole = ""
-    for text in texts:
-        whole = whole + ("" if not whole or not text or UNSPACED.search(whole) else " ") + text
-    return whole
+    kept = [text for text in texts if text]
+    blanks = ["" if UNSPACED.search(text) else " " for text in kept[:-1]]
+    return "".join(itertools.chain(*itertools.zip_longest(kept, blanks, fillvalue="")))

@@ -7,6 +7,7 @@ from tasks import cli  # isort: skip  # first: `tasks` sets what torch reads whe
 
 import itertools
 import json
+import math
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -90,7 +91,7 @@ def as_json(job: Job, line: Line, found: list[list[Translation]]) -> str:
     hypotheses: none where none was found, or not of all sentences; of a line that was split the best of each sentence, joined.
     Their log-probabilities add up; what each was ranked by does not.
     """
-    if any(not part[0].ids for part, text in zip(found, line.parts) if text.strip() and job.model.src_tokenizer.encode(text)):
+    if any(math.isinf(part[0].score) for part in found):
         hypotheses = []
     elif len(found) == 1:
         hypotheses = [of_hypothesis(hypothesis) for hypothesis in found[0]]
