@@ -17,6 +17,7 @@ import torch
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
+from lightning.pytorch.callbacks import Timer
 from lightning.pytorch.loggers import TensorBoardLogger
 from omegaconf import DictConfig, OmegaConf
 
@@ -85,6 +86,8 @@ def train(config: DictConfig, folder: Path, watch: Stopwatch) -> None:
         raise DuetError("a sweep (-m) is for one device a job: with several, start the jobs one after the other")
     if trainer.is_global_zero:
         point_latest(folder)
+        if "cooldown" in config.scheduler and config.scheduler.cooldown > 0 >= config.scheduler.steps:
+            print("scheduler.cooldown needs scheduler.steps (as a rule trainer.max_steps), which is -1: lr does not fall to 0")
         print(f"{config.name}: {count(task.model):,} parameters, {trainer.accelerator.__class__.__name__}, writing to {folder}")
     trainer.fit(task, datamodule=data, ckpt_path=config.resume, weights_only=True)
     if stop.stopped:
@@ -102,7 +105,7 @@ def train(config: DictConfig, folder: Path, watch: Stopwatch) -> None:
         summary |= test(trainer, task, data, checkpoints.folder(trainer) / "best.ckpt")
     if trainer.is_global_zero:
         write_json(folder / "metrics.json", summary)
-        report(summary, folder, data, config.trainer.max_steps)
+        report(summary, folder, data, config.trainer.max_steps, "a signal" if stop.stopped else ended_by(trainer))
 
 
 def make_trainer(config: DictConfig, folder: Path, callbacks: list[lightning.Callback]) -> lightning.Trainer:
@@ -155,11 +158,23 @@ def test(trainer: lightning.Trainer, task: Seq2SeqTask, data: PairData, best: Pa
 SHOWN = (("BLEU", "bleu"), ("chrF", "chrf"), ("exact match", "exact_match"))
 
 
-def report(summary: dict, folder: Path, data: PairData, max_steps: int) -> None:
-    """What came out, and where to look. max_steps: what was planned; -1: no number."""
+def ended_by(trainer: lightning.Trainer) -> str | None:
+    """The option that ended training; None: it was at trainer.max_steps."""
+    if trainer.global_step >= trainer.max_steps > 0:
+        return None
+    if any(callback.time_remaining() <= 0 for callback in trainer.callbacks if isinstance(callback, Timer)):
+        return "trainer.max_time"
+    if trainer.current_epoch >= (trainer.max_epochs or -1) > 0:
+        return "trainer.max_epochs"
+    return "callbacks.early_stopping"
+
+
+def report(summary: dict, folder: Path, data: PairData, max_steps: int, ended: str | None) -> None:
+    """What came out, and where to look. max_steps: what was planned; -1: no number. ended: what ended it before that."""
     best = folder / "checkpoints" / "best.ckpt"
     planned = f" of {max_steps:,}" if summary["steps"] < max_steps else ""
     done = f"trained {summary['steps']:,}{planned} steps in {summary['seconds']:.0f} s"
+    done += f", ended by {ended}" if ended else ""
     print(f"\n{done}; best at step {summary['best_step']:,}", end="")
     print(f": val/bleu {summary['val/bleu']:.2f}" if "val/bleu" in summary else "")
     if "test/bleu" in summary:

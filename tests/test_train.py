@@ -181,6 +181,32 @@ def test_early_stopping(shell, corpus):
     assert done.code == 0 and json.loads((shell.latest / "metrics.json").read_text())["steps"] == 30
 
 
+@pytest.mark.parametrize(("words", "ended"), [
+    (["trainer.max_steps=3"], "trained 3 steps in"),
+    (["trainer.max_steps=500", "optimizer.lr=0.0", "callbacks.early_stopping.patience=2"],
+     ", ended by callbacks.early_stopping; "),
+    (["trainer.max_epochs=2"], ", ended by trainer.max_epochs; "),
+    (["trainer.max_steps=-1", "trainer.max_epochs=2"], ", ended by trainer.max_epochs; "),
+    (["trainer.max_steps=50000", "trainer.max_epochs=-1", "trainer.max_time=00:00:00:01", "callbacks.early_stopping=null"],
+     ", ended by trainer.max_time; "),
+])  # fmt: skip
+def test_what_ended_a_run_is_said(shell, corpus, words, ended):
+    done = shell.train(*words, "test=false", data=corpus)
+    assert done.code == 0 and ended in done.out, done.err
+    assert ("ended by" in done.out) == ("ended by" in ended)
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (["trainer.max_steps=-1", "trainer.max_epochs=1", "scheduler.cooldown=0.5"], True),
+    (["trainer.max_steps=-1", "trainer.max_epochs=1", "scheduler.cooldown=0.5", "scheduler.steps=9"], False),
+    (["trainer.max_steps=-1", "trainer.max_epochs=1", "scheduler.cooldown=0"], False),
+    (["trainer.max_steps=2", "scheduler.cooldown=0.5"], False),
+])  # fmt: skip
+def test_a_cooldown_of_a_run_of_unknown_length_is_told(shell, corpus, words, told):
+    done = shell.train(*words, "test=false", data=corpus)
+    assert done.code == 0 and ("scheduler.cooldown needs scheduler.steps" in done.out) == told, done.err
+
+
 def test_a_taken_folder_gets_a_number(shell, corpus):
     for expected in ("here", "here-2", "here-3"):
         done = shell.train("trainer.max_steps=1", "hydra.run.dir=here", data=corpus)
@@ -508,7 +534,7 @@ def test_a_signal_ends_a_run_with_its_last_step_saved(tmp_path, corpus):
     time.sleep(4)
     run.send_signal(signal.SIGINT)
     text, code = run.stdout.read(), run.wait(timeout=60)
-    assert code == 0 and "stopping" in text
+    assert code == 0 and "stopping" in text and ", ended by a signal; " in text
     steps = json.loads((tmp_path / "run" / "metrics.json").read_text())["steps"]
     assert (tmp_path / "run" / "checkpoints" / f"step_{steps}.ckpt").is_file() and steps > 0
     last = torch.load(tmp_path / "run/checkpoints/last.ckpt", weights_only=True)
