@@ -225,9 +225,13 @@ def forget(folder: Path, there: set[Path], latest: str | None) -> None:
 
 
 def skip(folder: Path) -> None:
-    """Removes the folder of a run, if it is empty."""
+    """Removes the folder of a run, if it is empty, and then those that it stands in, in runs/, as far as they are."""
+    runs = Path("runs").resolve()
     with contextlib.suppress(OSError):
         folder.rmdir()
+        for above in folder.resolve().parents:
+            if runs in (above, *above.parents):
+                above.rmdir()
 
 
 def pointed() -> str | None:

@@ -196,6 +196,18 @@ def test_what_ended_a_run_is_said(shell, corpus, words, ended):
     assert ("ended by" in done.out) == ("ended by" in ended)
 
 
+def test_a_run_that_never_began_leaves_no_empty_folders(shell, corpus):
+    wrong = "model.heads=3"
+    assert shell.train(wrong, data=corpus).code == 2 and not [*shell.folder.rglob("*runs*")]
+    (shell.folder / "mine").mkdir()
+    assert shell.train(wrong, "hydra.run.dir=mine/run", data=corpus).code == 2
+    assert (shell.folder / "mine").is_dir() and not (shell.folder / "mine/run").exists(), "only what stands in runs/ is ours"
+    assert shell.train("trainer.max_steps=1", "test=false", data=corpus).code == 0
+    before = sorted(shell.folder.rglob("*"))
+    assert shell.train(wrong, data=corpus).code == 2 and shell.train(wrong, "name=other", data=corpus).code == 2
+    assert sorted(shell.folder.rglob("*")) == before
+
+
 @pytest.mark.parametrize(("words", "told"), [
     (["trainer.max_steps=-1", "trainer.max_epochs=1", "scheduler.cooldown=0.5"], True),
     (["trainer.max_steps=-1", "trainer.max_epochs=1", "scheduler.cooldown=0.5", "scheduler.steps=9"], False),
