@@ -32,6 +32,7 @@ def read_resumed(config: DictConfig) -> dict:
             f"nothing is left to train"
         )
     check_time(checkpoint, config)
+    check_average(checkpoint, config)
     check_same(checkpoint, config)
     return checkpoint
 
@@ -46,6 +47,17 @@ def check_time(checkpoint: dict, config: DictConfig) -> None:
         raise DuetError(
             f"{config.resume} has trained for {timer.time_elapsed():.0f} s, and trainer.max_time is {config.trainer.max_time}: "
             f"nothing is left to train; raise it, or leave it out with trainer.max_time=null"
+        )
+
+
+def check_average(checkpoint: dict, config: DictConfig) -> None:
+    """Raises DuetError where the weights that were trained would be lost: they stand beside their average, which only
+    callbacks.ema takes away again.
+    """
+    if "current_model_state" in checkpoint and (config.callbacks.ema is None or config.callbacks.ema.decay is None):
+        raise DuetError(
+            f"callbacks.ema.decay is null, but {config.resume} goes on with a moving average of its weights: resume with the "
+            f"options that the run had"
         )
 
 

@@ -445,6 +445,21 @@ def test_what_cannot_be_resumed_is_told(shell, corpus):
         assert done.code == 2 and part in done.err and len(done.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize(("before", "after", "code"), [
+    ("callbacks.ema.decay=0.9", "callbacks.ema.decay=0.9", 0),
+    ("callbacks.ema.decay=0.9", "callbacks.ema.decay=null", 2),
+    ("callbacks.ema.decay=0.9", "callbacks.ema=null", 2),
+    ("callbacks.ema.decay=null", "callbacks.ema.decay=0.9", 0),
+    ("callbacks.ema=null", "callbacks.ema=null", 0),
+])  # fmt: skip
+def test_a_moving_average_is_not_taken_for_the_weights(shell, corpus, before, after, code):
+    assert shell.train("trainer.max_steps=10", "test=false", before, data=corpus).code == 0
+    last = shell.latest / "checkpoints/last.ckpt"
+    done = shell.train(f"resume={last}", "trainer.max_steps=12", "test=false", after, data=corpus)
+    told = "callbacks.ema.decay is null, but"
+    assert done.code == code and (told in done.err) == (code == 2) and done.err.count("\n") == (code == 2), done.err
+
+
 def test_the_same_files_may_be_written_in_another_way(shell, corpus):
     assert shell.train("trainer.max_steps=10", "test=false", data=corpus).code == 0
     words = [f"resume={shell.latest}/checkpoints/last.ckpt", "trainer.max_steps=20", "test=false"]
