@@ -87,7 +87,8 @@ def train(config: DictConfig, folder: Path, watch: Stopwatch) -> None:
     if trainer.is_global_zero:
         point_latest(folder)
         if "cooldown" in config.scheduler and config.scheduler.cooldown > 0 >= config.scheduler.steps:
-            print("scheduler.cooldown needs scheduler.steps (as a rule trainer.max_steps), which is -1: lr does not fall to 0")
+            known = f"which is {config.scheduler.steps}"
+            print(f"scheduler.cooldown needs scheduler.steps (as a rule trainer.max_steps), {known}: lr does not fall to 0")
         print(f"{config.name}: {count(task.model):,} parameters, {trainer.accelerator.__class__.__name__}, writing to {folder}")
     trainer.fit(task, datamodule=data, ckpt_path=config.resume, weights_only=True)
     if stop.stopped:
@@ -226,12 +227,10 @@ def forget(folder: Path, there: set[Path], latest: str | None) -> None:
 
 def skip(folder: Path) -> None:
     """Removes the folder of a run, if it is empty, and then those that it stands in, in runs/, as far as they are."""
-    runs = Path("runs").resolve()
-    with contextlib.suppress(OSError):
-        folder.rmdir()
-        for above in folder.resolve().parents:
-            if runs in (above, *above.parents):
-                above.rmdir()
+    runs = Path("runs").absolute()
+    with contextlib.suppress(OSError):  # a folder that is not empty; runs/ where it is a link to a folder elsewhere
+        for path in (folder, *(above for above in folder.parents if runs in (above, *above.parents))):
+            path.rmdir()
 
 
 def pointed() -> str | None:
