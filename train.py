@@ -4,6 +4,7 @@ from tasks import cli, values  # isort: skip  # first: `tasks` sets what torch r
 
 import contextlib
 import errno
+import functools
 import os
 import re
 import sys
@@ -17,7 +18,7 @@ import torch
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from lightning.pytorch.callbacks import Timer
+from lightning.pytorch.callbacks import LambdaCallback, Timer
 from lightning.pytorch.loggers import TensorBoardLogger
 from omegaconf import DictConfig, OmegaConf
 
@@ -81,11 +82,11 @@ def train(config: DictConfig, folder: Path, watch: Stopwatch) -> None:
     del resumed  # Lightning reads it once more: this one is not kept while it trains
     checkpoints, stop = make(OmegaConf.to_container(config.callbacks.checkpoints)), StopOnSignal()
     known = HParams(settings(config, model=HydraConfig.get().runtime.choices.model, parameters=count(task.model)))
-    trainer = make_trainer(config, folder, [checkpoints, stop, watch, known])
+    latest = LambdaCallback(on_train_start=functools.partial(has_begun, folder=folder))
+    trainer = make_trainer(config, folder, [checkpoints, stop, watch, known, latest])
     if trainer.world_size > 1 and HydraConfig.get().mode == RunMode.MULTIRUN:
         raise DuetError("a sweep (-m) is for one device a job: with several, start the jobs one after the other")
     if trainer.is_global_zero:
-        point_latest(folder)
         if "cooldown" in config.scheduler and config.scheduler.cooldown > 0 >= config.scheduler.steps:
             known = f"which is {config.scheduler.steps}"
             print(f"scheduler.cooldown needs scheduler.steps (as a rule trainer.max_steps), {known}: lr does not fall to 0")
@@ -237,6 +238,13 @@ def pointed() -> str | None:
     """Where runs/latest points."""
     link = Path("runs/latest")
     return os.readlink(link) if link.is_symlink() else None
+
+
+def has_begun(trainer: lightning.Trainer, task: Seq2SeqTask, *, folder: Path) -> None:
+    """Now runs/latest is this run, and not before: the checkpoint to go on from may have been named by that link."""
+    trainer.strategy.barrier("runs/latest")  # every device has read it
+    if trainer.is_global_zero:
+        point_latest(folder)
 
 
 def point_latest(folder: Path) -> None:

@@ -459,6 +459,18 @@ def test_a_moving_average_is_not_taken_for_the_weights(shell, corpus, before, af
     assert done.code == code and (told in done.err) == (code == 2) and done.err.count("\n") == (code == 2), done.err
 
 
+def test_the_newest_run_is_gone_on_with_by_its_link(shell, corpus):
+    """Which is the new run's once that has begun."""
+    assert shell.train("trainer.max_steps=10", "test=false", data=corpus).code == 0
+    first = shell.latest
+    assert shell.train("trainer.max_steps=abc", data=corpus).code == 2 and shell.latest == first
+    for steps in (12, 14):
+        done = shell.train("resume=runs/latest/checkpoints/last.ckpt", f"trainer.max_steps={steps}", "test=false", data=corpus)
+        assert done.code == 0, done.err
+        assert json.loads((shell.latest / "metrics.json").read_text())["steps"] == steps
+    assert len([*first.parent.iterdir()]) == 3
+
+
 def test_the_same_files_may_be_written_in_another_way(shell, corpus):
     assert shell.train("trainer.max_steps=10", "test=false", data=corpus).code == 0
     words = [f"resume={shell.latest}/checkpoints/last.ckpt", "trainer.max_steps=20", "test=false"]
@@ -506,8 +518,8 @@ def test_a_resumed_run_on_two_devices_goes_on_as_if_it_had_never_stopped(tmp_pat
              "trainer.max_steps=6", "trainer.accumulate_grad_batches=2", "trainer.val_check_interval=3", "task.log_every=1",
              "callbacks.checkpoints.keep=99", "callbacks.samples=null"]  # fmt: skip
     assert command("train.py", *words, "hydra.run.dir=whole", cwd=tmp_path).code == 0
-    first = tmp_path / "whole/checkpoints/step_1.ckpt"
-    assert torch.load(first, weights_only=True)["progress"]["gradients"], "it lies in an open window"
+    first = "runs/latest/checkpoints/step_1.ckpt"  # on each device before it is the new run's
+    assert torch.load(tmp_path / first, weights_only=True)["progress"]["gradients"], "it lies in an open window"
     done = command("train.py", *words, f"resume={first}", "hydra.run.dir=resumed", cwd=tmp_path)
     assert done.code == 0, done.err
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
